@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the array layer raises beside the errors of the REST client.
+"""Errors of the array layer, in addition to those of the REST client.
 
-Nothing here knows Cinder; ``cinder_k2.driver.errors`` translates.
+They are independent of Cinder; ``cinder_k2.driver.errors`` translates.
 """
 
 
@@ -21,11 +21,11 @@ class K2Error(Exception):
 
 
 class ArrayNotSupported(K2Error):
-    """The array cannot serve this back end: too old, not ready, no ports."""
+    """This back end cannot use the array: too old, not ready, no ports."""
 
 
 class ObjectRenamed(K2Error):
-    """What Cinder noted ids of has another name on the array now."""
+    """An object whose ids Cinder stored has another name on the array now."""
 
 
 class ObjectMissing(K2Error):
@@ -36,7 +36,7 @@ class ObjectInUse(K2Error):
     """The array must keep an object: it is mapped or others depend on it.
 
     :param what: name of the object on the array
-    :param why: the reason, with the names of what holds it
+    :param why: the reason, with the names of the objects that hold it
     """
 
     def __init__(self, what: str, why: str) -> None:
@@ -46,11 +46,11 @@ class ObjectInUse(K2Error):
 
 
 class StillMapped(ObjectInUse):
-    """What is to be deleted is mapped to hosts or host groups."""
+    """An object to be deleted is mapped to hosts or host groups."""
 
 
 class StillRead(ObjectInUse):
-    """A temporary view of what is to be deleted is there."""
+    """An object to be deleted has a temporary view."""
 
 
 class HostConflict(K2Error):
@@ -58,15 +58,15 @@ class HostConflict(K2Error):
 
 
 class HostUnknown(K2Error):
-    """The array does not tell which host has what, so it stays mapped."""
+    """The array does not show which host has which volume; it stays mapped."""
 
 
 class ChapSecretLost(K2Error):
-    """The array has a CHAP profile whose password nobody knows any more."""
+    """The array has a CHAP profile whose password is lost."""
 
 
 class SecretsUnavailable(K2Error):
-    """Cinder's database did not read or keep a CHAP password."""
+    """Cinder's database did not read or store a CHAP password."""
 
 
 class CloneNotSupported(K2Error):
@@ -90,15 +90,15 @@ class CopyTimeout(K2Error):
 
 
 class RestoreUnsettled(K2Error):
-    """The array may yet put a volume back to a snapshot, or may not."""
+    """It is unknown whether the array will still restore a volume."""
 
 
 class GroupNotSupported(K2Error):
-    """A consistency group, or a volume in it, is not as the array needs."""
+    """A consistency group, or a volume in it, violates the array's rules."""
 
 
 class NotManageable(K2Error):
-    """What an operator refers to cannot come under Cinder's management."""
+    """An object that an operator refers to cannot be managed by Cinder."""
 
 
 class AlreadyManaged(NotManageable):
@@ -113,11 +113,11 @@ class AlreadyManaged(NotManageable):
 
 
 class VolumeTypeMismatch(NotManageable):
-    """It is not what its volume type asks for."""
+    """An object does not match its volume type."""
 
 
 class ArrayNotActive(K2Error):
-    """An object is on another array than the one that serves now."""
+    """An object is not on the active array."""
 
 
 class LockTimeout(K2Error):
@@ -125,11 +125,11 @@ class LockTimeout(K2Error):
 
 
 class ReplicationError(K2Error):
-    """The replication of a volume is not as an operation needs it."""
+    """The replication of a volume does not allow an operation."""
 
 
 class PeerUnreachable(ReplicationError):
-    """An array does not reach the one that it is to replicate to."""
+    """An array does not reach its replication peer."""
 
 
 class ReplicationTimeout(ReplicationError):
@@ -137,9 +137,9 @@ class ReplicationTimeout(ReplicationError):
 
 
 class FailoverOutcomeUnknown(ReplicationError):
-    """An array was told to take over, and has not answered since.
+    """An array was commanded to take over, and has not replied since.
 
-    :param keys: of what it was told of
+    :param keys: of the units in the command
     """
 
     def __init__(self, text: str, keys: frozenset[str]) -> None:

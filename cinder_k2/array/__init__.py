@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one array can do, in the array's own words.
+"""Operations of one array, in the array's own terms.
 
-Knows ``cinder_k2.rest`` and nothing of Cinder. Sizes are in KiB
-(rulebook 2.4); names come from the caller.
+Uses ``cinder_k2.rest`` and knows nothing of Cinder. Sizes are in KiB (rulebook
+2.4); names come from the caller.
 """
 
 from cinder_k2.array.array import Array

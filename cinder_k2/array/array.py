@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One array: its parts, and nothing more."""
+"""One array: builds its parts, nothing more."""
 
 from collections.abc import Callable
 import contextlib
@@ -34,10 +34,10 @@ from cinder_k2 import rest
 S = TypeVar('S')
 T = TypeVar('T')
 
-# Seconds for one step of undoing. Short: where the array is lost, undoing
-# is too, and somebody waits.
+# Seconds for one step of cleanup. Short: if the array is lost, cleanup is
+# impossible too, and a caller is waiting.
 _CLEANUP_SECONDS = 30.0
-# Seconds for a look that nothing depends on.
+# Seconds for a probe that nothing depends on.
 _PROBE_SECONDS = 5.0
 
 
@@ -74,21 +74,21 @@ class Array:
 
     def deadline(self, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
-        """The client's deadline, for all calls inside together.
+        """The client's deadline, for all calls within the context.
 
-        :param fresh: whatever is left of a deadline around it
+        :param fresh: ignore the remaining time of an enclosing deadline
         """
         return self._client.deadline(fresh=fresh)
 
     def concurrently(self, first: Callable[[], T], second: Callable[[], S]
                      ) -> tuple[T, S]:
-        """Carry out two reads at once; see the client."""
+        """Carry out two reads concurrently; see the client."""
         return self._client.concurrently(first, second)
 
     def probe_deadline(self) -> contextlib.AbstractContextManager[object]:
-        """Time for a look at an array that may be lost."""
+        """Time for a probe of an array that may be lost."""
         return self._client.deadline(_PROBE_SECONDS, fresh=True)
 
     def cleanup_deadline(self) -> contextlib.AbstractContextManager[object]:
-        """Time for undoing, even if all time for doing has passed."""
+        """Time for cleanup, even after the operation's own time is used up."""
         return self._client.deadline(_CLEANUP_SECONDS, fresh=True)

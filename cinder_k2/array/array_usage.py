@@ -25,12 +25,12 @@ LOG = logging.getLogger(__name__)
 
 T = typing.TypeVar('T')
 
-# Seconds. Statistics are asked for again in a minute.
+# Seconds. Statistics are requested again in a minute.
 _PATIENCE = 60.0
 _PATIENCE_FOR_MORE = 10.0
 _LIFETIME = 300.0
 
-# A capacity beyond this many KiB is an error of the sender.
+# A capacity beyond this many KiB is a wrong value.
 _LARGEST = 1 << 60
 
 NOTHING = rest.Capacity(id=0, total=0, free=0)
@@ -38,10 +38,10 @@ NOTHING = rest.Capacity(id=0, total=0, free=0)
 
 @dataclasses.dataclass(frozen=True)
 class ArrayUsage:
-    """What was measured last.
+    """The latest measurements.
 
-    ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state``
-    and ``performance`` are None where they are not known, the counts 0.
+    ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state`` and
+    ``performance`` are None where they are not known, the counts 0.
     ``snapshots`` does not count views.
     """
 
@@ -55,23 +55,23 @@ class ArrayUsage:
 
     @property
     def online(self) -> bool:
-        """Whether the array says so; yes if it says nothing.
+        """Whether the array reports to be online; True if it reports nothing.
 
-        No reason not to use it: what other words mean is not known.
+        Other states do not prevent its use: their meaning is not known.
         """
         return self.state is None or is_online(self.state)
 
     @property
     def degraded(self) -> bool:
-        """Whether the array says that it has lost some of its functions."""
+        """Whether the array reports a loss of some of its functions."""
         return bool(self.state
                     and self.state.is_system_functionality_degraded)
 
     @property
     def data_reduction(self) -> float | None:
-        """What the array saves by deduplication and compression (CAP-2).
+        """The ratio of deduplication and compression (CAP-2).
 
-        None while it holds nothing.
+        None while the array is empty.
         """
         return _share(self.capacity.allocated, self.capacity.physical)
 
@@ -82,7 +82,7 @@ class ArrayUsage:
 
 
 def _seen(collection: rest.Collection[rest.Snapshot], **equal: bool) -> int:
-    """How many there are; none where the array never showed any."""
+    """The count; 0 where the array never showed any."""
     try:
         return collection.count(**equal)
     except rest.Unproven:
@@ -94,15 +94,15 @@ def _share(whole: int | None, part: int | None) -> float | None:
 
 
 def is_online(state: rest.SystemState) -> bool:
-    """Whether an array says that it is online, or nothing (section 7.1)."""
+    """Whether an array reports to be online, or nothing (section 7.1)."""
     return (state.state or 'ONLINE').strip().upper() == 'ONLINE'
 
 
 class _Figure(typing.Generic[T]):
-    """Something to read that must not hold up the rest.
+    """A figure whose reading must not hold up the others.
 
-    ``value`` is the last one known, ``current`` tells whether the last
-    attempt to read it succeeded.
+    ``value`` is the last one known, ``current`` is whether the last attempt to
+    read it succeeded.
     """
 
     def __init__(self, what: str, load: Callable[[], T], value: T) -> None:
@@ -137,7 +137,7 @@ class UsageReader:
             'figures of performance', client.performance, None)
         snapshots = client.snapshots
         counters: dict[str, Callable[[], int]] = {
-            # The array's internal CTRL volume is not ours to count (VOL-14).
+            # The array's internal CTRL volume does not count (VOL-14).
             'volumes': lambda: client.volumes.count() - 1,
             'snapshots': lambda: _seen(snapshots, is_exposable=False),
             'views': lambda: _seen(snapshots, is_exposable=True),
@@ -147,10 +147,10 @@ class UsageReader:
             for name, load in counters.items()}
 
     def read(self) -> ArrayUsage:
-        """Measure now. What is not needed to place a volume may be old.
+        """Measure now. Figures not needed for scheduling may be old.
 
-        :raises rest.RestError: the array tells no capacity
-        :raises ArrayNotSupported: it tells one that makes no sense
+        :raises rest.RestError: the array reports no capacity
+        :raises ArrayNotSupported: it reports an invalid one
         """
         with self._client.deadline(_PATIENCE):
             capacity = self._client.capacity()
@@ -175,14 +175,14 @@ class UsageReader:
         performance = self._performance
         return ArrayUsage(
             capacity, self._state.value,
-            # Nobody is served by the latency of yesterday.
+            # An old latency is of no use.
             performance.value if performance.current else None,
             **{name: max(figure.value, 0)
                for name, figure in self._counts.items()})
 
 
 def _within_bounds(capacity: rest.Capacity) -> rest.Capacity:
-    """Without figures that are negative, or too large to reckon with."""
+    """Drop figures that are negative or too large to calculate with."""
     figures: dict[str, typing.Any] = {
         name: min(max(value, 0), _LARGEST)
         for name, value in vars(capacity).items() if isinstance(value, int)}

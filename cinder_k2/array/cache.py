@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Facts of the array that seldom change, kept for a while."""
+"""Facts of the array that seldom change, cached for a while."""
 
 from collections.abc import Callable
 from collections.abc import Hashable
@@ -28,8 +28,8 @@ _ENTRIES = 4096
 class Cache:
     """Values by key, each kept for ten minutes. Thread-safe.
 
-    Nothing in it may be needed for correctness: a value can be gone or out
-    of date at any time, and other services have caches of their own.
+    Nothing in it may be needed for correctness: a value can be gone or out of
+    date at any time, and other services have their own caches.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Cache:
             cachetools.TTLCache(_ENTRIES, _LIFETIME))
 
     def get(self, key: Hashable, load: Callable[[], T]) -> T:
-        """The value of the key; ``load`` fetches it if it is not there."""
+        """The value of the key; ``load`` fetches it if it is missing."""
         value: T | None = self.peek(key)
         if value is None:
             value = load()
@@ -51,7 +51,7 @@ class Cache:
             return self._values.get(key)
 
     def put(self, key: Hashable, value: object) -> None:
-        """Keep a value that was learnt by the way."""
+        """Store a value that was learned as a by-product."""
         with self._lock:
             self._values[key] = value
 

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""CHAP profiles: what a host must show to log in over iSCSI.
+"""CHAP profiles: what a host needs to log in over iSCSI.
 
-The array checks the host, never the other way round (CHP-1).
+The array authenticates the host, never the reverse (CHP-1).
 """
 
 from collections.abc import Callable
@@ -36,19 +36,19 @@ class Login:
 
 
 class Profiles:
-    """The CHAP profiles of an array, and the hosts that have them."""
+    """The CHAP profiles of an array, and the hosts that use them."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
         self._records = client.host_auth_profiles
-        # Hosts do not show what they have (CHP-6): what was seen to be.
+        # Hosts do not show their profile (CHP-6): what was observed.
         self._given = cache.Cache()
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
         """The profile of that name. One call.
 
-        One more where the search is not known to work: that it finds nothing
-        shows nothing then (QRY-2).
+        One more where the search is not known to work: an empty result then
+        proves nothing (QRY-2).
 
         :raises NotOffered: the array does not show its profiles
         """
@@ -59,11 +59,11 @@ class Profiles:
                          if profile.name == name), None)
 
     def ensure(self, login: Login) -> tuple[rest.HostAuthProfile, bool]:
-        """Make a profile. One call where nothing is odd.
+        """Create a profile. One call in the normal case.
 
         :returns: the profile, and whether it has the password of ``login``:
-            not surely so if it was there before
-        :raises Refused: the array has no such profile and takes none
+            not certain if it existed before
+        :raises Refused: the array has no such profile and accepts none
         """
         try:
             made = self._records.create(
@@ -81,15 +81,15 @@ class Profiles:
 
     def set_password(self, profile: rest.HostAuthProfile, password: str
                      ) -> None:
-        """Change a password (CHP-3); sessions cannot be renewed with it."""
+        """Change a password (CHP-3); live sessions cannot renew with it."""
         self._records.update(profile.id, names=[profile.name],
                              new_password=password)
 
     def discard(self, name: str, made: int | None = None) -> None:
-        """Delete a profile that no host has (CHP-4). Two calls.
+        """Delete a profile that no host uses (CHP-4). Two calls.
 
-        :param made: its id if it was made in this operation: one call then.
-            An array that passes over profiles may not show them either.
+        :param made: its id if it was created in this operation: one call then.
+            An array that ignores profiles may not show them either.
         """
         if made is not None:
             self._records.delete(made, name=name)
@@ -100,14 +100,14 @@ class Profiles:
 
     def give(self, host: int, name: str, *,
              verify: Callable[[], object] | None = None) -> None:
-        """Let a host log in with a profile only (CHP-2). One call.
+        """Make a host log in with a profile only (CHP-2). One call.
 
-        One more until the array was seen to do so: a host that is not asked
-        for CHAP does not show it (CHP-6).
+        One more until the array has shown that it supports this: a host
+        without CHAP does not show it (CHP-6).
 
-        :param verify: called when the reply is lost; raises
-            rest.OtherObject if the id is another host's by now (OBJ-7)
-        :raises NotOffered: also where the array passes over it, and where
+        :param verify: called when the reply is lost; raises rest.OtherObject
+            if the id is another host's by now (OBJ-7)
+        :raises NotOffered: also where the array ignores the profile, and where
             nothing shows that it does not
         """
         self._client.hosts.update(host, map_auth_profiles_names=name,
@@ -116,10 +116,10 @@ class Profiles:
         self.note_given(host, name)
 
     def _is_in_use(self, name: str) -> bool:
-        """Whether the array says that a host has a profile.
+        """Whether the array shows that a host uses a profile.
 
-        Without that, a host may be told to log in with a password that the
-        array does not ask for.
+        Otherwise a host could be given a password that the array does not ask
+        for.
         """
         try:
             found = self.find(name)
@@ -138,15 +138,15 @@ class Profiles:
                                   verify=verify)
 
     def note_given(self, host: int, name: str) -> None:
-        """Remember that a host has a profile."""
+        """Remember that a host uses a profile."""
         self._given.put(host, name)
 
     def was_given(self, host: int, name: str) -> bool:
-        """Whether a host is known to have a profile. No call."""
+        """Whether a host is known to use a profile. No call."""
         return bool(self._given.peek(host) == name)
 
     def of_others(self) -> list[str]:
-        """Names of profiles in use that this driver has not made."""
+        """Names of used profiles that this driver has not created."""
         return [profile.name for profile in self._records.search()
                 if profile.in_use
                 and not naming.is_our_chap_profile(profile.name)]

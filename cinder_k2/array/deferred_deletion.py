@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What was deleted in Cinder and must stay on the array for its clones.
+"""Objects deleted in Cinder that must stay on the array for their clones.
 
-A source cannot go before its clones (VOL-7, CLN-4, SNP-9). So it is hidden:
-a volume gets another name, and the description of the volume group notes
-the ids of all that may go as soon as nothing needs it. The note is on the
-array, so any service finds it at any time, and only what Cinder asked to
-delete is ever in it. Snapshots cannot be renamed (SNP-10).
+A source cannot be deleted before its clones (VOL-7, CLN-4, SNP-9). So it is
+hidden: a volume is renamed, and the description of the volume group records
+the ids of all objects to be deleted as soon as nothing needs them. The record
+is on the array, so that any service finds it at any time, and it contains only
+what Cinder asked to delete. Snapshots cannot be renamed (SNP-10).
 
 The caller holds the lock of the group.
 """
@@ -45,7 +45,7 @@ _WORD = re.compile(r'([vsg])(\d+)(?:=([0-9a-f]{8}))?', re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class DeferredIds:
-    """What a group's note names, by the array's ids.
+    """The array's ids in a group's note.
 
     :ivar volumes: volumes of the group
     :ivar snapshots: snapshots and views of the group
@@ -78,7 +78,7 @@ class DeferredIds:
 
     @classmethod
     def parse(cls, text: str) -> typing.Self:
-        """Read what ``str`` wrote; anything else in it is passed over."""
+        """Parse what ``str`` wrote; anything else is ignored."""
         words = [(match[1], int(match[2]), match[3]) for match in map(
             _WORD.fullmatch, text.split()) if match]
 
@@ -89,19 +89,19 @@ class DeferredIds:
             if kind == 's' and digest))
 
     def names(self, snapshot: rest.Snapshot) -> bool:
-        """Whether a snapshot is one of these, and not one with its id."""
+        """Whether a snapshot is one of these, not another with its id."""
         if snapshot.id not in self.snapshots:
             return False
         digest = dict(self.digests).get(snapshot.id)
         if digest is None:
-            # An earlier version noted none.
+            # An earlier version recorded none.
             return naming.is_snapshot(snapshot.short_name)
         return digest == naming.digest(snapshot.short_name or '')
 
 
 @dataclasses.dataclass(frozen=True)
 class DeferredGroup:
-    """A volume group that hides something."""
+    """A volume group with hidden objects."""
 
     group: rest.VolumeGroup
     ids: DeferredIds
@@ -109,11 +109,11 @@ class DeferredGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Purged:
-    """What is to be done after a group was purged.
+    """What to do after a group was purged.
 
-    :ivar gone: there is no such group any more
+    :ivar gone: the group does not exist any more
     :ivar empty: it is to be deleted once its source groups are purged
-    :ivar name: that of the group then
+    :ivar name: the name of the group in that case
     :ivar source_groups: groups to purge next
     """
 
@@ -134,8 +134,8 @@ class DeferredDeletion:
                ) -> None:
         """Hide objects of a group until nothing needs them.
 
-        :param names: those that its volume may have, if there is one
-        :raises ObjectInUse: the array does not take the note
+        :param names: names that its volume may have, if there is one
+        :raises ObjectInUse: the array refuses the note
         """
         record = self._client.volume_groups.get(group)
         wanted = ids_of(record) | self._with_names(record, ids)
@@ -157,7 +157,7 @@ class DeferredDeletion:
 
     def _with_names(self, record: rest.VolumeGroup,
                     ids: DeferredIds) -> DeferredIds:
-        """The same, with the names that snapshots have. One call or none."""
+        """The same, with the current names of snapshots. One call or none."""
         if not ids.snapshots:
             return ids
         return dataclasses.replace(ids, digests=frozenset(
@@ -167,10 +167,9 @@ class DeferredDeletion:
             if found.id in ids.snapshots and found.short_name))
 
     def is_volume_needed(self, backing: objects.ArrayVolume) -> bool:
-        """Whether clones need what backs a volume.
+        """Whether clones need an array volume or view.
 
-        :raises ObjectInUse: somebody else's snapshots do; the text names
-            them
+        :raises ObjectInUse: foreign snapshots do; the text names them
         """
         children = self._children_of_volume(backing)
         self._check_foreign(
@@ -181,9 +180,9 @@ class DeferredDeletion:
 
     def defer_volume(self, backing: objects.ArrayVolume,
                      names: Sequence[str] = ()) -> None:
-        """Hide a volume until its last clone goes.
+        """Hide a volume until its last clone is deleted.
 
-        The snapshots that were made for its clones go with these.
+        The snapshots that were made for its clones are deleted with them.
 
         :param names: those that it may have
         """
@@ -203,7 +202,7 @@ class DeferredDeletion:
 
         :param siblings: all snapshots and views of its group
         :raises StillRead: a temporary view does
-        :raises ObjectInUse: somebody else's views do; the text names them
+        :raises ObjectInUse: foreign views do; the text names them
         """
         children = [s for s in siblings if _may_be_view_of(s, found)]
         _check_not_read(found.ref, children)
@@ -213,17 +212,17 @@ class DeferredDeletion:
             s.num_of_clones for s in siblings if s.id == found.snapshot))
 
     def defer_snapshot(self, found: objects.ArraySnapshot) -> None:
-        """Hide a snapshot until the last volume made from it has gone."""
+        """Hide a snapshot until the last volume made from it is deleted."""
         self.record(found.group,
                     DeferredIds(snapshots=frozenset({found.snapshot})))
 
     def purge(self, group: int, needed: Set[int] = frozenset()
               ) -> Purged:
-        """Delete what a group hides as far as nothing needs it any more.
+        """Delete the hidden objects of a group that nothing needs any more.
 
-        One call for a group that hides nothing.
+        One call for a group without hidden objects.
 
-        :param needed: volumes that were seen to be needed just now
+        :param needed: volumes that were just seen to be needed
         """
         try:
             record = self._client.volume_groups.get(group)
@@ -243,7 +242,7 @@ class DeferredDeletion:
         return Purged(source_groups=ids.source_groups if gone else frozenset())
 
     def groups(self) -> list[DeferredGroup]:
-        """The volume groups that hide something. One call."""
+        """The volume groups with hidden objects. One call."""
         found = [DeferredGroup(group, ids_of(group))
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.ids]
@@ -252,7 +251,7 @@ class DeferredDeletion:
                             ) -> list[rest.Snapshot]:
         """Snapshots that hold a volume, or were taken of its view.
 
-        Not those that replication takes and gives up by itself.
+        Without those that replication creates and deletes by itself.
         """
         group = self._client.volume_groups.ref(backing.group)
         if backing.view is not None:
@@ -264,7 +263,7 @@ class DeferredDeletion:
 
     def _check_foreign(self, what: rest.Ref, group: int,
                        children: list[rest.Snapshot]) -> None:
-        """See that all of these children were deleted in Cinder."""
+        """Check that all of these children were deleted in Cinder."""
         ids = self._ids(group) if children else DeferredIds()
         names = sorted(s.name or str(s.ref) for s in children
                        if not ids.names(s))
@@ -279,9 +278,9 @@ class DeferredDeletion:
 
     def _record(self, record: rest.VolumeGroup,
                 ids: DeferredIds) -> DeferredIds:
-        """Change the note of a group; what the array says it is then.
+        """Change the note of a group; returns it as the array now has it.
 
-        :raises ObjectInUse: what was noted before cannot be read
+        :raises ObjectInUse: the earlier note cannot be read
         """
         if 'description' in record.unread:
             raise exceptions.ObjectInUse(
@@ -296,9 +295,9 @@ class DeferredDeletion:
 
     def _delete_deferred(self, group: int, ids: DeferredIds, needed: Set[int]
                          ) -> tuple[set[int], set[int]]:
-        """Delete what is hidden, as far as nothing needs it.
+        """Delete the hidden objects that nothing needs.
 
-        A hidden volume may be a thin clone of a hidden snapshot here, for
+        A hidden volume may be a thin clone of a hidden snapshot here, because
         it was moved to its source.
 
         :returns: ids of the snapshots that are left, and of the volumes
@@ -321,7 +320,7 @@ class DeferredDeletion:
     def _live(self, group: int, with_volumes: bool
               ) -> tuple[dict[int, rest.Snapshot],
                          dict[int | None, str] | None]:
-        """What a group has, by id; of volumes the names. At once."""
+        """The contents of a group, by id; names of volumes. Concurrently."""
         def snapshots() -> dict[int, rest.Snapshot]:
             return {snapshot.id: snapshot for snapshot in
                     self._client.snapshots.search(
@@ -333,7 +332,7 @@ class DeferredDeletion:
 
     def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]
               ) -> Set[int]:
-        """Those of hidden volumes that no snapshot holds an image of."""
+        """The hidden volumes without an image in any snapshot."""
         if not any(s.num_of_clones or not s.tells('num_of_clones')
                    for s in left.values()):
             return frozenset()
@@ -346,10 +345,10 @@ class DeferredDeletion:
     def _delete_snapshots(self, group: int, wanted: DeferredIds,
                           live: dict[int, rest.Snapshot]
                           ) -> dict[int, rest.Snapshot]:
-        """Delete snapshots and views from the leaves on (SNP-9).
+        """Delete snapshots and views, leaves first (SNP-9).
 
-        :param live: all that the group has, by id
-        :returns: all that it still has
+        :param live: everything in the group, by id
+        :returns: everything that remains
         """
         while leaves := [
                 s for s in live.values()
@@ -366,13 +365,13 @@ class DeferredDeletion:
 
     def _delete_volumes(self, group: int, wanted: Set[int],
                         live: Mapping[int | None, str] | None) -> set[int]:
-        """Delete volumes that were hidden; those that are gone.
+        """Delete hidden volumes; returns those that are gone.
 
-        One whose name the array does not tell stays: the id may be that of
-        another volume by now (OBJ-7).
+        One whose name the array does not show stays: the id may be another
+        volume's by now (OBJ-7).
 
-        :param live: names of the volumes that the group has, by id; None
-            if they were not looked up
+        :param live: names of the volumes that the group has, by id; None if
+            they were not looked up
         """
         if live is None:
             live = self._groups.names_in(group) if wanted else {}
@@ -393,7 +392,7 @@ class DeferredDeletion:
 
 
 def ids_of(record: rest.VolumeGroup) -> DeferredIds:
-    """What the note of a volume group names."""
+    """The ids in the note of a volume group."""
     return DeferredIds.parse(description_tags.read(record.description, TAG))
 
 
@@ -409,9 +408,9 @@ def _is_view(snapshot: rest.Snapshot) -> bool:
 
 def _may_be_view_of(snapshot: rest.Snapshot,
                     source: objects.ArraySnapshot) -> bool:
-    """Whether one is made of another one, as far as the array tells.
+    """Whether one may be made from another, as far as the array shows.
 
-    What is made of a snapshot is a view (SNP-5), whether the array says so
+    What is made from a snapshot is a view (SNP-5), whether the array shows it
     or not.
     """
     if snapshot.source is not None or snapshot.tells('source'):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is hidden on an array, and what keeps it there."""
+"""The hidden objects of an array, and what keeps each of them."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -24,13 +24,12 @@ class Item:
     """A hidden object.
 
     :ivar kind: "volume", "snapshot" or "view"
-    :ivar id: the array's id of it among those of its kind; views are
-        snapshots
+    :ivar id: the array's id of the object; views are snapshots
     :ivar name: its name; without that of its group for snapshots and views
     :ivar group: name of its volume group
-    :ivar size: provisioned size in KiB, None if the array does not tell
-    :ivar needed_by: names of what needs it on the array; empty for what the
-        next purge removes
+    :ivar size: provisioned size in KiB, None if the array does not show it
+    :ivar needed_by: names of the objects on the array that need it; empty if
+        the next purge removes it
     """
 
     kind: str
@@ -43,7 +42,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class DeferredReport:
-    """What an array hides at one time.
+    """The hidden objects of an array at one time.
 
     :ivar items: the objects, by group
     :ivar groups: ids of the volume groups with notes of hidden objects
@@ -55,7 +54,7 @@ class DeferredReport:
 
 def read(client: rest.Client,
          groups: Iterable[deferred_deletion.DeferredGroup]) -> DeferredReport:
-    """Describe what the groups' notes name and the array still has.
+    """Describe the existing objects that the groups' notes name.
 
     :param groups: as ``DeferredDeletion.groups`` returns them
     """

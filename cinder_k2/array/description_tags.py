@@ -10,24 +10,24 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Notes that the driver leaves in descriptions of the array's objects.
+"""Tags that the driver writes into descriptions of the array's objects.
 
-They stay with the object whatever becomes of Cinder's database, and every
-service of a cluster reads them. A note is ``[cinder <key>: <text>]``; what
-else a description says is left as it is.
+They stay with the object whatever happens to Cinder's database, and every
+service of a cluster reads them. A tag is ``[cinder <key>: <text>]``; the rest
+of a description is not changed.
 """
 
 import re
 
 
 def read(description: str | None, key: str) -> str:
-    """The text of a note; empty if there is none."""
+    """The text of a tag; empty if there is none."""
     found = _pattern(key).search(description or '')
     return found.group(1) if found else ''
 
 
 def write(description: str | None, key: str, text: str) -> str:
-    """The description with a note added or changed; an empty text drops it.
+    """The description with a tag added or changed; an empty text removes it.
 
     :param text: without square brackets
     """

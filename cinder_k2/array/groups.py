@@ -24,7 +24,8 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
-# VG-7. The array counts; this only tells a full group from other refusals.
+# VG-7. The array counts; this only distinguishes a full group from other
+# refusals.
 MOST_VOLUMES = 32
 
 
@@ -32,8 +33,8 @@ MOST_VOLUMES = 32
 class Group:
     """A volume group.
 
-    :ivar dedup: whether its volumes are deduplicated; None: not known
-    :ivar volumes: how many it held when it was looked up
+    :ivar dedup: whether its volumes are deduplicated; None if not known
+    :ivar volumes: their number when the group was looked up
     """
 
     id: int
@@ -42,7 +43,7 @@ class Group:
 
 
 class Groups:
-    """Volume groups by their names, which stay what they are."""
+    """Volume groups by name; the names do not change."""
 
     def __init__(self, client: rest.Client,
                  own_groups: volumes.Volumes) -> None:
@@ -51,15 +52,15 @@ class Groups:
         self._cache = cache.Cache()
 
     def create(self, name: str, dedup: bool) -> Group:
-        """Make a group, or take over an empty one of that name. One call.
+        """Create a group, or take over an empty one of that name. One call.
 
-        :raises Refused: also when the name is taken by one with volumes
+        :raises Refused: also when a group with volumes has the name
         """
         return self._keep(name, Group(
             self._own_groups.create_group(name, dedup), dedup))
 
     def known(self, name: str, dedup: bool) -> Group:
-        """The group of a name, as it was seen last; no call for that.
+        """The group of a name, as last seen; no call.
 
         See ``ensure`` for one that was not seen lately.
         """
@@ -67,16 +68,16 @@ class Groups:
         return found or self.ensure(name, dedup)
 
     def ensure(self, name: str, dedup: bool) -> Group:
-        """The group of a name, made if it is not there. One or two calls.
+        """The group of a name, created if missing. One or two calls.
 
-        Somebody may have deleted it while it was empty.
+        It may have been deleted while it was empty.
         """
         found = self.find(name)
         if found is None:
             try:
                 return self.create(name, dedup)
             except rest.Refused:
-                # Another service was quicker.
+                # Another service created it first.
                 found = self.find(name)
                 if found is None:
                     raise
@@ -92,13 +93,13 @@ class Groups:
                                       found.volumes_count or 0))
 
     def forget(self, name: str) -> None:
-        """Look a group up when it is asked for next."""
+        """Discard the cached group, so that the next use looks it up."""
         self._cache.drop(name)
 
     def is_shared(self, group: int) -> bool:
         """Whether a group is that of a consistency group.
 
-        :raises GroupNotSupported: the array does not tell its name
+        :raises GroupNotSupported: the array does not show its name
         """
         name = self._client.volume_groups.get(group).name
         if not name:
@@ -111,7 +112,7 @@ class Groups:
         """Id of the group that a volume is in.
 
         :raises NotFound: there is no such volume
-        :raises GroupNotSupported: the array does not tell
+        :raises GroupNotSupported: the array does not show it
         """
         group = self._client.volumes.get(volume).volume_group
         if group is None:
@@ -121,9 +122,9 @@ class Groups:
         return group.id
 
     def check_movable(self, label: str, volume: int, group: int) -> None:
-        """See that no snapshot or clone keeps a volume in its group.
+        """Check that no snapshot or clone keeps a volume in its group.
 
-        :param label: what the error calls it
+        :param label: the name of the volume in the error
         :param group: that group
         :raises GroupNotSupported: one does (VOL-10); the text names it
         """
@@ -136,9 +137,9 @@ class Groups:
                 'Delete them first.')
 
     def delete_if_empty(self, group: int, name: str) -> bool:
-        """Delete a group unless there are volumes in it; whether it is gone.
+        """Delete a group if it has no volumes; returns whether it is gone.
 
-        It looks first, whatever the array would do (VG-5).
+        It checks first, whatever the array would do (VG-5).
         """
         if not self._own_groups.is_empty(group):
             return False
@@ -151,7 +152,7 @@ class Groups:
 
 
 def check_room(name: str, group: Group, refusal: Exception) -> None:
-    """Say of a refusal that the volume group is full, if it is.
+    """Replace a refusal by a specific error if the volume group is full.
 
     :raises GroupNotSupported: it is
     """

@@ -57,10 +57,10 @@ TYPE = 'Linux'
 
 @dataclasses.dataclass(frozen=True)
 class Sought:
-    """A host that is looked for.
+    """A host to look for.
 
-    :ivar initiators: all that it has
-    :ivar names: those that it may have on the array, the driver's own first
+    :ivar initiators: all of its initiators
+    :ivar names: names that it may have on the array, the driver's own first
     """
 
     initiators: tuple[str, ...]
@@ -83,7 +83,7 @@ class Sought:
 
 @dataclasses.dataclass(frozen=True)
 class HostInitiators:
-    """How the array knows the initiators of one host.
+    """The array's records of the initiators of one host.
 
     IQNs and WWPNs are compared without regard to case (INI-4, INI-5).
 
@@ -145,10 +145,10 @@ class Hosts:
 
     def locate_in_any_case(self, initiators: Sequence[str]
                            ) -> HostInitiators:
-        """Find the host however the array spells its initiators.
+        """Find the host whatever the spelling of its initiators on the array.
 
-        Reads the records of all initiators, so it is for those that
-        ``locate`` missed and the array yet knows.
+        Reads the records of all initiators, so it is for those that ``locate``
+        missed but the array has.
         """
         return self._describe(initiators, self._in_any_case(initiators))
 
@@ -172,7 +172,7 @@ class Hosts:
 
     def _by_spelling(self, initiators: Sequence[str]
                      ) -> list[Initiator] | None:
-        """Records of initiators; None if the array has no way to tell."""
+        """Records of initiators; None if the array cannot show them."""
         spellings = {s for i in initiators for s in (
             i, i.lower(), self._cache.peek(i.lower()) or i)}
         try:
@@ -190,7 +190,7 @@ class Hosts:
             return None
 
     def _by_name(self, sought: Sought) -> HostInitiators:
-        """Find a host by the names that drivers give it.
+        """Find a host by the names that drivers give to hosts.
 
         Its initiators are compared where the array shows them.
         """
@@ -246,9 +246,9 @@ class Hosts:
     def _as_named(self, sought: Sought, host: rest.Host) -> HostInitiators:
         """A host of which the array shows the name only.
 
-        One of this driver's that is mapped has its initiators: mapping is
-        the last step. One that is not may lack them, for a service was
-        killed.
+        If it is this driver's and mapped, it has its initiators: mapping is
+        the last step. If it is not mapped, some may be missing, since a
+        service may have been killed.
         """
         if (self._cache.peek(('registered', host.id)) == host.name
                 or not naming.is_our_host(host.name)):
@@ -262,10 +262,10 @@ class Hosts:
     def clear(self, found: HostInitiators) -> HostInitiators:
         """Delete a host that was found by name and may lack its initiators.
 
-        It is to be made again: an initiator that the array then refuses
+        It is to be created again: an initiator that the array then refuses
         could be another host's as well.
 
-        :returns: what is there after it
+        :returns: the records after it
         """
         if not found.by_name or found.host is None:
             return found
@@ -297,20 +297,20 @@ class Hosts:
 
     def _ours(self, initiators: Sequence[str],
               records: list[Initiator]) -> list[Initiator]:
-        """Compare again: a stranger's record would map to his host."""
+        """Compare again: a foreign record would map to another host."""
         names = {i.lower() for i in initiators}
         return [r for r in records if self._name(r).lower() in names]
 
     def create(self, name: str) -> int:
-        """Make a host (HST-1), or take over one of our making.
+        """Create a host (HST-1), or take over one of this driver's.
 
-        The name carries a digest of the initiators, so a host of that name
+        The name contains a digest of the initiators, so a host of that name
         without them is one whose registration was interrupted. A reply that
-        shows another name is no evidence of whose id is in it (OBJ-7): then
-        the host is looked up, in one more call.
+        shows another name does not prove that the id in it is the host's
+        (OBJ-7): then it is looked up, in one more call.
 
         :returns: the host's id
-        :raises BadReply: the array has not made such a host
+        :raises BadReply: the array has not created such a host
         """
         try:
             host = self._client.hosts.create(name=name, type=self._type)
@@ -333,10 +333,11 @@ class Hosts:
         return found
 
     def verify(self, host: int, sought: Sought) -> None:
-        """See that an id is not another host's by now (OBJ-7).
+        """Check that an id is not another host's by now (OBJ-7).
 
-        By its name, or by its initiators where an administrator named it.
-        One that was just made need not show yet (OBJ-6). One to three calls.
+        By its name, or by its initiators where an administrator named it. A
+        host that was just created may not show yet (OBJ-6). One to three
+        calls.
 
         :raises OtherObject: it is
         """
@@ -348,16 +349,16 @@ class Hosts:
             raise self._other(f'host {sought.name}', host)
 
     def is_anothers(self, host: rest.Host) -> bool:
-        """Whether the id of a host that was made just now is another's.
+        """Whether the id of a host just created belongs to another host.
 
-        What does not show yet (OBJ-6) is not. One call or two.
+        A host that does not show yet (OBJ-6) does not. One or two calls.
         """
         found = self._client.hosts.find(name=host.name) or self._now(host.id)
         return found is not None and (found.id, found.name) != (
             host.id, host.name)
 
     def _now(self, host: int) -> rest.Host | None:
-        """What has an id now."""
+        """The current object with an id."""
         try:
             return self._client.hosts.get(host)
         except rest.NotFound:
@@ -383,8 +384,8 @@ class Hosts:
         """Delete a host that has no mappings.
 
         With its initiators, where the array does not delete those. One call,
-        and one before it that looks the host up by its name if there is
-        doubt (OBJ-7).
+        and one before it that looks the host up by its name if the id is
+        uncertain (OBJ-7).
 
         :param outcome: whether replies were lost since the host was seen
         """
@@ -398,8 +399,8 @@ class Hosts:
                      one_by_one: Callable[[rest.OutcomeCheck], None]) -> None:
         """Delete a host that has initiators but no mappings (HST-3).
 
-        :param one_by_one: deletes the initiators, then the host; is told
-            whether a deletion of all has got no reply
+        :param one_by_one: deletes the initiators, then the host; its argument
+            is whether the reply to a deletion of all was lost
         """
         outcome = rest.OutcomeCheck()
         self._client.capabilities.prefer(
@@ -410,7 +411,7 @@ class Hosts:
                         verify: Callable[[], object]) -> None:
         """Give a host an initiator that the array has seen (INI-2).
 
-        :param verify: sees that the id is still the host's; called when a
+        :param verify: checks that the id is still the host's; called when a
             reply is lost
         :raises OtherObject: the host, or the initiator, is another by now
         """
@@ -452,9 +453,9 @@ class Hosts:
             verify=verify)
 
     def release_initiator(self, host: int, name: str) -> None:
-        """Take an initiator from a host but keep its record.
+        """Remove an initiator from a host but keep its record.
 
-        If it still is that host's. One call, and one before it that looks
+        Only if it is still that host's. One call, and one before it that looks
         the initiator up (OBJ-7).
         """
         found = self._record(name)
@@ -468,12 +469,11 @@ class Hosts:
         return next(iter(self._by_spelling([name]) or ()), None)
 
     def _verify_record(self, host: int, record: int, name: str) -> None:
-        """See that a record is still that of an initiator, and free.
+        """Check that a record is still that of an initiator, and free.
 
         It may be the host's already.
 
-        :raises OtherObject: it is not (OBJ-7), or the array has no way to
-            tell
+        :raises OtherObject: it is not (OBJ-7), or the array cannot show it
         """
         if not any(found.id == record
                    and found.host in (None, self._client.hosts.ref(host))
@@ -483,7 +483,7 @@ class Hosts:
     def _verified(self, initiators: Sequence[str]) -> list[Initiator]:
         """Records of initiators, after a lost reply.
 
-        :raises OtherObject: the array has no way to tell
+        :raises OtherObject: the array cannot show it
         """
         found = self._by_spelling(initiators)
         if found is None:
@@ -496,13 +496,13 @@ class Hosts:
                           outcome: rest.OutcomeCheck | None = None) -> None:
         """Delete records of a host's initiators, by name.
 
-        Calls as to add them. Where the array does not delete them they stay,
-        and the host is deleted with them, as the in-tree driver does. So do
-        those that may be another host's, or another initiator's, since a
+        As many calls as to add them. Where the array does not delete them they
+        stay, and the host is deleted with them, as the in-tree driver does. So
+        do those that may be another host's, or another initiator's, since a
         reply was lost (OBJ-7).
 
         :param outcome: whether replies were lost since the initiators were
-            seen; open afterwards if one was
+            seen; unknown afterwards if one was
         """
         try:
             self._records.delete_many(
@@ -516,10 +516,10 @@ class Hosts:
 
     def still_new(self, host: int, made: Mapping[str, int | None]
                   ) -> dict[str, int]:
-        """Records of initiators that a host has got just now. One call.
+        """Records of initiators that a host has just been given. One call.
 
-        What does not show yet (OBJ-6), or never does, is known by the id in
-        the reply, unless that is seen to be another's (OBJ-7), in one more
+        One that does not show yet (OBJ-6), or never does, is known by the id
+        in the reply, unless that is seen to be another's (OBJ-7), in one more
         call for each.
 
         :param made: by name: that id, if there was a reply
@@ -534,7 +534,7 @@ class Hosts:
                     or self._may_be(record, name))}
 
     def _may_be(self, record: int, name: str) -> bool:
-        """Whether a record is that of an initiator, as far as one can see."""
+        """Whether a record may be that of an initiator, as far as it shows."""
         try:
             found = self._name(self._records.get(record))
             return found.lower() == name.lower()
@@ -544,7 +544,7 @@ class Hosts:
     def _still_of(self, host: int, records: Mapping[str, int]) -> set[int]:
         """Those of the records that are these initiators of a host.
 
-        :raises OtherObject: the array has no way to tell
+        :raises OtherObject: the array cannot show it
         """
         ref = self._client.hosts.ref(host)
         return {record.id for record in self._verified(list(records))
@@ -559,7 +559,7 @@ class Hosts:
 
     def initiators_of(self, hosts: Iterable[int]
                       ) -> dict[int, dict[str, int]]:
-        """As ``initiators``, of those hosts that have any. One call."""
+        """As ``initiators``, for hosts that have any. One call."""
         return self._initiators_of(hosts) or {}
 
     def _initiators_of(self, hosts: Iterable[int]
@@ -579,9 +579,9 @@ class Hosts:
             r for r in listed if r.host in refs]
 
     def ours(self, host: int) -> rest.Host | None:
-        """The host if this driver named it, and so may delete it. One call.
+        """The host if this driver named it and so may delete it. One call.
 
-        The id may be another host's since it was read last.
+        The id may have become another host's.
         """
         found = self._client.hosts.get(host)
         self._cache.put(host, found)

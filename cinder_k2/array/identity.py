@@ -12,9 +12,9 @@
 
 """Whether stored ids still belong to what they were stored for (OBJ-7).
 
-Nobody promises that an array does not give the id of what was deleted to
-something else. So an id is a hint, and the name is the truth: it is looked
-at before an operation touches the object or shows it to anybody.
+The array may reuse the id of a deleted object. So an id is only a hint, and
+the name decides: it is checked before an operation changes the object or shows
+it to a user.
 """
 
 from collections.abc import Iterable
@@ -33,18 +33,18 @@ LOG = logging.getLogger(__name__)
 
 
 class Identity:
-    """Finds again, by name, what ids were stored of."""
+    """Finds by name the current objects for stored ids."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
     def volume(self, stored: objects.ArrayVolume, names: Sequence[str]
                ) -> objects.ArrayVolume | None:
-        """What backs a volume now. One call where it has the first name.
+        """The current array volume or view. One call if it has the first name.
 
-        :param names: those that its volume or view may have
-        :returns: ``stored`` if that is right, else what has the name; None
-            if nothing has
+        :param names: names that its volume or view may have
+        :returns: ``stored`` if that is right, else the object with the name;
+            None if there is none
         """
         for name in names:
             found = (self._view(stored, name) if stored.view is not None
@@ -55,14 +55,14 @@ class Identity:
 
     def snapshot(self, stored: objects.ArraySnapshot,
                  names: Sequence[str]) -> objects.ArraySnapshot | None:
-        """The snapshot behind a Cinder snapshot now. One call mostly.
+        """The current snapshot of a Cinder snapshot. Usually one call.
 
-        One that Cinder took over keeps the name that somebody gave it, of
-        which a digest was stored; it is looked for in its group.
+        A managed snapshot keeps its original name, of which a digest was
+        stored; it is looked for in its group.
 
-        :param names: short names that one of Cinder's own may have
+        :param names: short names that a snapshot created by Cinder may have
         :returns: as for ``volume``; with the digest, if it had none
-        :raises ObjectRenamed: nobody knows whether it is the one
+        :raises ObjectRenamed: it cannot be identified
         """
         if not stored.named:
             for name in names:
@@ -86,17 +86,17 @@ class Identity:
                       siblings: Iterable[rest.Snapshot]) -> bool:
         """Whether a stored view has one of its names there. No call.
 
-        :param names: those that it may have
+        :param names: names that it may have
         :param siblings: all snapshots and views of its group
         """
         return any(s.id == stored.view and s.short_name in names
                    for s in siblings)
 
     def name_now(self, stored: objects.ArrayVolume) -> tuple[str, str]:
-        """Names that the objects with stored ids have now. Two calls.
+        """The current names of objects with stored ids. Two calls.
 
-        :returns: that of the volume or view, and that of the group; '' for
-            what is gone
+        :returns: that of the volume or view, and that of the group; '' for a
+            deleted object
         """
         ref = self._client.volume_groups.ref(stored.group)
         objects: Sequence[rest.Volume | rest.Snapshot] = (
@@ -133,25 +133,25 @@ class Identity:
     def _adopted(self, stored: objects.ArraySnapshot,
                  siblings: list[rest.Snapshot]
                  ) -> objects.ArraySnapshot | None:
-        """A snapshot with a name that is not Cinder's."""
+        """A managed snapshot, whose name is not Cinder's."""
         for found in siblings:
             if found.id != stored.snapshot:
                 continue
             if stored.named:
                 return (stored if naming.digest(_name(found)) == stored.named
                         else None)
-            # Before digests were stored, all that was taken over was noted
-            # to have clones, as is all that has some.
+            # Before digests were stored, every managed snapshot was marked as
+            # having clones, like all that have some.
             if stored.has_clones and not naming.is_snapshot(found.short_name):
                 return self._undigested(stored, found)
         return None
 
     def _undigested(self, stored: objects.ArraySnapshot,
                     found: rest.Snapshot) -> objects.ArraySnapshot:
-        """A snapshot of whose name nothing was noted.
+        """A snapshot without a stored digest.
 
-        What was there when the row was made has its id ever since; what got
-        the id later is younger than the row.
+        An object that existed when the row was created has had its id ever
+        since; one that got the id later is younger than the row.
         """
         if None in (stored.since, found.creation_time) or (
                 found.creation_time or 0) > (stored.since or 0):

@@ -41,6 +41,6 @@ def holding(client: rest.Client, volume: int, snapshots: list[rest.Snapshot]
     images = client.volsnaps.search(
         rest.query.one_of('snapshot', [each.ref for each in snapshots]),
         source=client.volumes.ref(volume))
-    # Where an image does not tell, any may be the one that holds it.
+    # Where an image does not show its snapshot, any may hold it.
     held = {image.snapshot for image in images}
     return [each for each in snapshots if each.ref in held or None in held]

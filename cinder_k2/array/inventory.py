@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is on the array that Cinder could take over, and what is against it.
+"""Objects on the array that Cinder could manage, and reasons against it.
 
 Listing takes as many calls as there are kinds of objects, and one more for
 each full page of them.
@@ -40,13 +40,13 @@ class Reference:
 
 
 def gib(kib: int | None) -> int:
-    """GiB that hold so many KiB, rounded up."""
+    """KiB as GiB, rounded up."""
     return -(-(kib or 0) // _KIB_PER_GIB)
 
 
 @dataclasses.dataclass(frozen=True)
 class FoundVolume:
-    """A volume, and what tells whether Cinder may take it over.
+    """A volume, and what decides whether Cinder may manage it.
 
     :ivar group: its volume group
     :ivar mappings: how many hosts and host groups it is mapped to
@@ -57,7 +57,7 @@ class FoundVolume:
     mappings: int
 
     def reasons(self) -> list[str]:
-        """Everything that is against it; empty if Cinder may have it."""
+        """All reasons against managing it; empty if Cinder may manage it."""
         volumes = self.group.volumes_count or 0
         checks = (
             (naming.is_internal(self.volume.name), 'it is internal'),
@@ -85,7 +85,7 @@ class FoundVolume:
 
     @property
     def _untold(self) -> str:
-        """What has to be known of it, and is not."""
+        """Required facts that the array does not show."""
         unread = ({'description', 'read_only'} & self.volume.unread
                   | {'description', 'volumes_count'} & self.group.unread)
         if not (self.volume.name and self.group.name):
@@ -94,13 +94,13 @@ class FoundVolume:
 
     @property
     def can_be_noted(self) -> bool:
-        """Whether its original names fit into notes."""
+        """Whether its original names fit into tags."""
         return not set('[]') & set(self.volume.name + self.group.name)
 
 
 @dataclasses.dataclass(frozen=True)
 class FoundSnapshot:
-    """A snapshot, and what tells whether Cinder may take it over.
+    """A snapshot, and what decides whether Cinder may manage it.
 
     :ivar images: its volsnaps, one for each volume that it holds (SNP-11)
     :ivar is_kept: Cinder deleted it, and clones need it
@@ -111,7 +111,7 @@ class FoundSnapshot:
     is_kept: bool = False
 
     def reasons(self) -> list[str]:
-        """Everything that is against it; empty if Cinder may have it."""
+        """All reasons against managing it; empty if Cinder may manage it."""
         checks = (
             (self.is_internal, 'it is internal'),
             (self.snapshot.is_exposable, 'it is a view, which hosts can '
@@ -126,12 +126,12 @@ class FoundSnapshot:
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is the driver's own and nobody else's business."""
+        """Whether it is internal to the driver."""
         return self.is_kept or naming.is_internal(self.snapshot.short_name)
 
     @property
     def is_of_replication(self) -> bool:
-        """Whether a session made it or needs it."""
+        """Whether a session created it or needs it."""
         return bool(self.snapshot.replication_session
                     or self.snapshot.generation_number is not None
                     or self.snapshot.is_locked_by_replication
@@ -140,13 +140,13 @@ class FoundSnapshot:
 
     @property
     def size(self) -> int | None:
-        """KiB of each volume in it, as large as it was then (VSN-4)."""
+        """KiB of each volume in it, at the time of the snapshot (VSN-4)."""
         total = self.snapshot.volsnaps_provisioned_capacity
         return total // len(self.images) if total and self.images else None
 
 
 class Inventory:
-    """All volumes and snapshots of an array, also those of others."""
+    """All volumes and snapshots of an array, including foreign ones."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
@@ -192,7 +192,7 @@ class Inventory:
         return found
 
     def check_named(self, volume: rest.Volume) -> None:
-        """See that a volume still has its name and group. One call.
+        """Check that a volume still has its name and group. One call.
 
         :raises NotManageable: it is gone, or has others
         """
@@ -204,10 +204,10 @@ class Inventory:
                 f'in {volume.volume_group} any more')
 
     def examine_volume(self, volume: rest.Volume) -> FoundVolume:
-        """Look at what may be against a volume. Two calls.
+        """Collect reasons against managing a volume. Two calls.
 
-        One more for what its group does not tell: its volumes, or whether
-        it is replicated (section 14).
+        One more for what its group does not show: its volumes, or whether it
+        is replicated (section 14).
 
         :param volume: one that has a volume group
         """
@@ -228,7 +228,7 @@ class Inventory:
             found = self._client.replication_sessions.search(
                 local_volume_group=group.ref)
         except rest.NotFound:
-            # An array that has no replication.
+            # An array without replication.
             return None
         return found[0].ref if found else None
 
@@ -259,7 +259,7 @@ class Inventory:
 
     def _snapshot_numbered(self, number: int, group: rest.Ref
                            ) -> rest.Snapshot | None:
-        """One of another group, too, if the array reads them by id."""
+        """Includes those of other groups if the array reads them by id."""
         return (_live(self._client.snapshots, number, volume_group=group)
                 or _live(self._client.snapshots, number))
 
@@ -284,7 +284,7 @@ class Inventory:
 
 def _live(collection: rest.Collection[R], key: int,
           **hints: rest.Ref) -> R | None:
-    """The object of that id, unless it is gone or about to go."""
+    """The object with that id, unless it is deleted or being deleted."""
     try:
         found = collection.get(key, **hints)
     except (rest.NotFound, rest.NotOffered):

@@ -21,13 +21,13 @@ from cinder_k2 import exceptions
 from cinder_k2 import polling
 from cinder_k2 import rest
 
-# Seconds within which the array shows the LUN of what it mapped.
+# Seconds within which the array shows the LUN of a new mapping.
 _PATIENCE = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Unmapped:
-    """What there was to take from a host.
+    """What was mapped to a host before.
 
     :ivar found: the volume was mapped to the host itself
     :ivar busy: other volumes are
@@ -46,15 +46,15 @@ class Mappings:
     def map(self, volume: objects.ArrayVolume, host: int, *,
             look_first: bool = False,
             verify: Callable[[], object] | None = None) -> int:
-        """Map a volume to a host; the LUN. One call where nothing is odd.
+        """Map a volume to a host; returns the LUN. Usually one call.
 
         A host that is a member of a host group gets it through the group
         (MAP-6).
 
-        :param look_first: the mapping is probably there already, so search
-            before asking for it (MAP-8)
-        :param verify: called when the reply is lost; raises
-            rest.OtherObject if the id is another host's by now (OBJ-7)
+        :param look_first: the mapping probably exists already, so search
+            before requesting it (MAP-8)
+        :param verify: called when the reply is lost; raises rest.OtherObject
+            if the id is another host's by now (OBJ-7)
         """
         ref = self._client.hosts.ref(host)
         if look_first:
@@ -80,14 +80,14 @@ class Mappings:
 
     def unmap(self, volume: objects.ArrayVolume | None, host: int, *,
               shared: bool = False) -> Unmapped:
-        """Take a volume from a host. Two calls where nothing is odd.
+        """Unmap a volume from a host. Two calls in the normal case.
 
         All mappings of the pair are removed.
 
-        :param volume: None if the array has lost it, so that only the rest
-            of the answer matters
-        :param shared: others do the same with other volumes, so whether the
-            host has volumes is seen at the end, in one more call
+        :param volume: None if the array has lost it, so that only the rest of
+            the result matters
+        :param shared: concurrent operations unmap other volumes from the host,
+            so whether it has volumes is checked at the end, in one more call
         """
         ref = self._client.hosts.ref(host)
         mappings, complete = self._client.mappings.some(host=ref)
@@ -98,14 +98,15 @@ class Mappings:
                                                 volume=volume.mappable)
         if volume:
             self._delete(ours, ref, volume)
-        # Entries of a view's volsnaps go with the view's own (MAP-4), and
-        # where they are others', so is that.
+        # Entries of a view's volsnaps are removed with the view's own (MAP-4),
+        # and if they are foreign, so is that.
         gone = {m.id for m in ours}
         others = [m for m in mappings if m.id not in gone]
         busy = not complete or any(
             m.volume and m.volume.resource != 'volsnaps' for m in others)
         if not busy and any(m.volume is None for m in others):
-            # The array does not show whether these went with the view's.
+            # The array does not show whether these were removed with the
+            # view's.
             busy = self.is_mapped(host)
         if busy and shared:
             busy = self.is_mapped(host)
@@ -116,9 +117,9 @@ class Mappings:
         return self._may_have_mapping('host', self._client.hosts.ref(host))
 
     def group_of(self, host: int) -> rest.Ref | None:
-        """The host group that a host is a member of, None if of none.
+        """The host group that a host is a member of, None without one.
 
-        :raises HostUnknown: the array does not tell
+        :raises HostUnknown: the array does not show it
         """
         found = self._client.hosts.get(host)
         if not found.tells('host_group'):
@@ -129,7 +130,7 @@ class Mappings:
 
     def unmap_from_group(self, volume: objects.ArrayVolume,
                          group: rest.Ref) -> None:
-        """Take a volume from a host group."""
+        """Unmap a volume from a host group."""
         self._delete(self._client.mappings.search(
             host=group, volume=volume.mappable), group, volume)
 
@@ -137,7 +138,7 @@ class Mappings:
         """The mappings of volumes or views. One call."""
         found = self._client.mappings.search(
             rest.query.one_of('volume', mappable))
-        # The one that was asked for, where the array does not tell.
+        # The requested one, where the array does not show it.
         return [dataclasses.replace(mapping, volume=mappable[0])
                 if mapping.volume is None and len(mappable) == 1 else mapping
                 for mapping in found]
@@ -168,20 +169,20 @@ class Mappings:
         return self._mapped('volume', map(self._client.volumes.ref, volumes))
 
     def delete(self, mappings: Iterable[rest.Mapping]) -> None:
-        """Remove mappings; those that are gone already are fine."""
+        """Delete mappings; those already deleted are no error."""
         self._client.mappings.delete_many({
             mapping.id: {'host': mapping.host, 'volume': mapping.volume}
             for mapping in mappings})
 
     def hosts_in_use(self, hosts: Iterable[int]) -> set[int]:
-        """Those of the hosts that have volumes. One call.
+        """The hosts that have volumes. One call.
 
         All of them if the array does not show which.
         """
         return self._mapped('host', map(self._client.hosts.ref, hosts))
 
     def _mapped(self, field: str, refs: Iterable[rest.Ref]) -> set[int]:
-        """Those that a field of some mapping shows, or may.
+        """The values that a field of some mapping has, or may have.
 
         One more call for each that a part of the list does not show.
         """
@@ -202,8 +203,8 @@ class Mappings:
                 volume: objects.ArrayVolume) -> None:
         """Remove mappings of a volume to a host or host group.
 
-        After a lost reply they are looked up by both, whatever the array
-        tells of them: an id may be another mapping's by then (OBJ-7).
+        After a lost reply they are looked up by both, whatever it shows: an id
+        may be another mapping's by then (OBJ-7).
         """
         for mapping in mappings:
             self._client.mappings.delete(mapping.id, host=host,
@@ -215,7 +216,7 @@ class Mappings:
 
     def _lun(self, volume: objects.ArrayVolume, mapping: rest.Mapping,
              host: rest.Ref) -> int:
-        """The LUN; that of a view is on another entry, maybe not at once.
+        """The LUN; for a view it is on another entry, possibly later.
 
         :param host: the host or host group that was mapped to
         """

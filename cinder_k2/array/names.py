@@ -24,7 +24,7 @@ class Names:
     def set_volume(self, volume: int, name: str, former: str) -> None:
         """Rename a volume.
 
-        :param former: the name that it has
+        :param former: its current name
         :raises Refused: another volume has the name (VOL-1)
         """
         self._client.volumes.update(volume, names=[former, name], name=name)
@@ -32,7 +32,7 @@ class Names:
     def set_group(self, group: int, name: str, former: str) -> None:
         """Rename a volume group; names of its snapshots follow (VG-9).
 
-        :param former: the name that it has
+        :param former: its current name
         :raises Refused: another group has the name (VG-1)
         """
         self._client.volume_groups.update(group, names=[former, name],

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which objects of the array stand behind a volume or a snapshot."""
+"""The array's objects that represent a volume or a snapshot."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -20,7 +20,7 @@ from cinder_k2 import rest
 
 @dataclasses.dataclass(frozen=True)
 class ArrayVolume:
-    """The array's objects behind one volume: a volume or a view.
+    """The array's objects for one volume: a volume or a view.
 
     All fields are ids on the array. Exactly one of ``volume`` and ``view``
     is set (never both, never none).
@@ -32,23 +32,23 @@ class ArrayVolume:
         (MAP-3)
     :ivar origin: the volume in ``/volumes`` that the view is an image of
         (VSN-3)
-    :ivar parent: the snapshot it was made from and which the array must
-        keep as long as it (CLN-4, SNP-9); None for a full volume
+    :ivar parent: the snapshot it was made from, which the array must keep as
+        long as the clone exists (CLN-4, SNP-9); None for a full volume
     :ivar parent_group: the volume group of that snapshot, for a thin clone
-    :ivar hidden_parent: that snapshot was made for this clone alone
-    :ivar has_clones: clones were made from it at some time, so the array
-        may hold objects that Cinder does not show: look before deleting
+    :ivar hidden_parent: that snapshot was made only for this clone
+    :ivar has_clones: clones were made from it at some time, so the array may
+        hold objects that Cinder does not show: check before deleting
     :ivar shared: other volumes may be in its group, that of a consistency
         group
-    :ivar flattening: a view that is to be replaced by a volume with its
-        data, or such a volume while the view is still to be given up
+    :ivar flattening: a view that is to be replaced by a volume with its data,
+        or such a volume while the view has yet to be deleted
     :ivar regrouping: it is being moved to another group, or was when its
         service was killed: the array knows which group it is in
-    :ivar failback_in_progress: a failback is handing it over to the other
-        array, or was when its service was killed: no host may get it meanwhile
+    :ivar failback_in_progress: a failback is moving it to the other array, or
+        was when its service was killed: no host may attach it meanwhile
     :ivar replicated: a replication session may exist for its group
-    :ivar target: system id of the array that it is copied to; None if it is
-        not replicated, or was before that was noted
+    :ivar target: system id of the array it is replicated to; None if it is not
+        replicated, or was before this was stored
     """
 
     group: int
@@ -74,7 +74,7 @@ class ArrayVolume:
 
     @property
     def mappable(self) -> rest.Ref:
-        """What POST /mappings takes as ``volume`` (MAP-1, MAP-3)."""
+        """The value for ``volume`` in POST /mappings (MAP-1, MAP-3)."""
         if self.view is not None:
             return rest.Ref('snapshots', self.view)
         return self.volume_ref
@@ -88,7 +88,7 @@ class ArrayVolume:
 
     @property
     def snapshot_source(self) -> rest.Ref:
-        """What a snapshot of it is taken from: its group, or the view."""
+        """The source of a snapshot of it: its group, or the view."""
         if self.view is not None:
             return rest.Ref('snapshots', self.view)
         return rest.Ref('volume_groups', self.group)
@@ -117,20 +117,20 @@ class NamedVolume:
 
 @dataclasses.dataclass(frozen=True)
 class ArraySnapshot:
-    """The array's snapshot behind a Cinder snapshot.
+    """The array's snapshot for a Cinder snapshot.
 
     :ivar snapshot: id in ``/snapshots``
     :ivar group: id of the volume group it belongs to
-    :ivar volume: id in ``/volumes`` of the volume it is an image of
-        (VSN-3), None if that is not known
-    :ivar view: the view it was taken of, None if of the group itself
-    :ivar has_clones: volumes were made from it at some time: look before
+    :ivar volume: id in ``/volumes`` of the volume it is an image of (VSN-3),
+        None if that is not known
+    :ivar view: the view it was taken of, None for the group itself
+    :ivar has_clones: volumes were made from it at some time: check before
         deleting
     :ivar shared: it may hold images of other volumes too
-    :ivar named: digest of the name that somebody gave it before Cinder took
-        it over, for it keeps that; None for one of Cinder's own, and for
-        one that was taken over before digests were stored
-    :ivar since: seconds since the epoch when Cinder's row was made; comes
+    :ivar named: digest of its original name, if it was managed and so keeps
+        that; None for one created by Cinder, and for one managed before
+        digests were stored
+    :ivar since: seconds since the epoch when Cinder's row was created; comes
         from the row and is not stored
     """
 

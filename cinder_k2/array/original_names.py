@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The names that volumes had before Cinder took them over.
+"""The names that volumes had before Cinder managed them.
 
-They are noted in the descriptions of the volume and its group.
+They are stored in tags in the descriptions of the volume and its group.
 """
 
 from oslo_log import log as logging
@@ -26,7 +26,7 @@ _NOTE = 'original name'
 
 
 class OriginalNames:
-    """Takes names from volumes and groups, and gives them back.
+    """Renames volumes and groups, and restores their names.
 
     The caller holds the lock of the group: its description has other tags.
     """
@@ -35,7 +35,7 @@ class OriginalNames:
         self._client = client
 
     def adopt_group(self, group: rest.VolumeGroup, name: str) -> None:
-        """Give a group another name, and note its own.
+        """Rename a group, and store its original name.
 
         :raises Refused: another group has the name (VG-1)
         """
@@ -44,7 +44,7 @@ class OriginalNames:
             optional={'description': _noted(group)})
 
     def undo_group(self, group: rest.VolumeGroup, name: str) -> None:
-        """Make a group what it was.
+        """Undo ``adopt_group``.
 
         :param name: the one that it was given
         """
@@ -53,7 +53,7 @@ class OriginalNames:
             optional={'description': group.description})
 
     def adopt_volume(self, volume: rest.Volume, name: str, size: int) -> None:
-        """Give a volume another name, note its own, and grow it.
+        """Rename a volume, store its original name, and grow it.
 
         One call, two if it must grow.
 
@@ -68,7 +68,7 @@ class OriginalNames:
             self._client.volumes.update(volume.id, names=[name], size=size)
 
     def undo_volume(self, volume: rest.Volume, name: str) -> None:
-        """Make a volume what it was, but for its size.
+        """Undo ``adopt_volume``, except for the size.
 
         :param name: the one that it was given
         """
@@ -77,10 +77,10 @@ class OriginalNames:
             optional={'description': volume.description})
 
     def restore(self, name: str, group_name: str) -> None:
-        """Give the volume and the group of these names their own back.
+        """Restore the original names of the volume and the group.
 
-        What has no note keeps its name, and so does, with a warning, what
-        has a name that was given to another meanwhile. Four calls.
+        Without a tag the name stays, and also, with a warning, if another
+        object has the original name meanwhile. Four calls.
         """
         volume = self._client.volumes.find(name=name)
         if volume is not None:
@@ -110,6 +110,6 @@ class OriginalNames:
 
 
 def _noted(found: rest.Volume | rest.VolumeGroup) -> str:
-    """The description with the name that was there before Cinder's."""
+    """The description with the original name added."""
     original = description_tags.read(found.description, _NOTE) or found.name
     return description_tags.write(found.description, _NOTE, original)

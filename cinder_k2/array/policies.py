@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Retention policies, which the operator chooses by name (RET-1)."""
+"""Retention policies, configured by name (RET-1)."""
 
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -19,7 +19,7 @@ from cinder_k2 import rest
 def find(client: rest.Client, name: str, option: str) -> int:
     """Id of a retention policy. One call.
 
-    :param option: that of cinder.conf with its name, for the error
+    :param option: the option with its name in cinder.conf, for the error
     :raises ArrayNotSupported: the array has no policy of that name
     """
     policy = client.retention_policies.find(name=name)

@@ -12,8 +12,8 @@
 
 """Replication sessions of one array (section 10).
 
-Each side of a pair has a session of its own; nothing here knows the other
-array. ``state`` in a call is a command, and in a session what became of it.
+Each side of a pair has its own session; nothing here knows the other array.
+``state`` in a call is a command, and in a session its result.
 """
 
 from collections.abc import Collection
@@ -47,18 +47,18 @@ FAILED_OVER = 'failed_over'
 #: Name of the retention policy if the operator does not choose one (REP-2).
 POLICY = 'Replication_Retention'
 
-# What triggered a replication snapshot that take_snapshots took, and its copy
-# on the other array (SNP-14).
+# The trigger text of replication snapshots that take_snapshots took, and of
+# their copies on the other array (SNP-14).
 _COPIED = 'Replication_API'
 _BY_API = 'api'
 _TAKEN = (_BY_API, _COPIED)
 
-# Booleans in replication go as text, as the in-tree driver sends them.
+# Booleans in replication are sent as text, as the in-tree driver does.
 _FALSE = 'False'
 
-# More names than this are read with all others of their kind.
+# More names than this are read with all others of their type.
 _FEW = 200
-# Seconds for calls beyond the time that is waited.
+# Seconds for calls in addition to the time waited.
 _MARGIN = 60.0
 
 R = typing.TypeVar('R', rest.Volume, rest.ReplicationSession)
@@ -71,7 +71,7 @@ class Session:
     :ivar group: the volume group on this array
     :ivar role: SOURCE or TARGET
     :ivar state: IDLE, IN_SYNC, SUSPENDED or FAILED_OVER
-    :ivar why: why it is suspended; empty if the array does not say
+    :ivar why: why it is suspended; empty if the array gives no reason
     :ivar generation: the last generation that arrived
     :ivar progress: percent of the snapshot that is being copied
     :ivar copying: whether one is (REP-14)
@@ -96,7 +96,7 @@ class Session:
     def has_arrived(self, generation: int) -> bool:
         """Whether a replication snapshot is on the other array (REP-14).
 
-        So is all that came before a later one.
+        So are all that arrived before a later one.
         """
         if self.generation is None or self.generation < generation:
             return False
@@ -104,10 +104,10 @@ class Session:
             self.progress == 100 and not self.copying)
 
     def is_half_of(self, other: 'Session') -> bool:
-        """Whether that on the other array is the other side of this one.
+        """Whether a session of the other array is the other side of this one.
 
-        As far as they say. Names do not tell: a former target may still have
-        its side of an earlier session.
+        As far as they show it. Names do not prove it: a former target may
+        still have its side of an earlier session.
         """
         return (self.peer_session in (None, other.id)
                 and other.peer_session in (None, self.id))
@@ -122,9 +122,9 @@ class ReplicationSnapshot:
 
 
 class Replication:
-    """The sessions of one array, and what they need.
+    """The sessions of one array, and their policies and peers.
 
-    :param retention_policy: name of the policy of what they keep (REP-2)
+    :param retention_policy: name of the policy for their snapshots (REP-2)
     """
 
     def __init__(self, client: rest.Client, retention_policy: str) -> None:
@@ -141,7 +141,7 @@ class Replication:
         """
         self._policy()
 
-    # What a session is made of
+    # Parts of a session
 
     def peer(self, address: str, backend_id: str) -> int:
         """Id of this array's record of another one. One call, then none.
@@ -155,9 +155,9 @@ class Replication:
                                lambda: self._find_peer(address, backend_id))
 
     def link_trouble(self, peer: int) -> str:
-        """What the array says of its link to another one. One call.
+        """What the array reports of its link to another one. One call.
 
-        It explains a failure, and is no reason not to try: no word but "ok"
+        It explains a failure, and is no reason not to try: no state but "ok"
         is documented (REP-19).
 
         :returns: a clause about the array; empty if the link is "ok"
@@ -173,15 +173,15 @@ class Replication:
 
     def create_session(self, name: str, *, peer: int, group: int, rpo: int,
                        peer_group_name: str, peer_session_name: str) -> int:
-        """Make a session; it is idle, and its peer has a group (REP-1).
+        """Create a session; it is idle, and its peer has a group (REP-1).
 
         One of that name for the same group, which a killed service left, is
         taken over.
 
         :param rpo: seconds, 60 or a multiple of 300 (REP-4)
         :returns: the session's id
-        :raises Refused: the array makes none, for one because it does not
-            reach the other (REP-19)
+        :raises Refused: the array creates none, for example because it does
+            not reach the other (REP-19)
         """
         fields: dict[str, typing.Any] = {
             'name': name, 'rpo': rpo,
@@ -193,12 +193,12 @@ class Replication:
                 **fields, replication_peer_volume_group_name=peer_group_name,
                 remote_replication_session_name=peer_session_name,
                 auto_configure_peer_volumes=_FALSE,
-                # The other array has to answer, too.
+                # The other array has to reply, too.
                 slow=True,
                 optional={'retention_policy': policy,
                           'external_retention_policy': policy})).id
         except rest.Refused as refusal:
-            # What was learnt before may be out of date.
+            # The cached values may be out of date.
             self._cache.clear()
             found = self._client.replication_sessions.find(name=name)
             if not found or not records.matches(found, {
@@ -211,11 +211,11 @@ class Replication:
         return self._seen(found).id
 
     def add_volume(self, session: int, volume: int, peer_name: str) -> int:
-        """Let the peer make a volume for one of this array; an id.
+        """Let the peer create a counterpart of a volume; returns its id.
 
-        What a killed service has made is taken over.
+        One that a killed service created is taken over.
 
-        :param peer_name: the name that the peer gives it
+        :param peer_name: its name on the peer
         """
         ref = self._client.volumes.ref(volume)
         try:
@@ -228,7 +228,7 @@ class Replication:
             return self._taken_over(peer_name, ref, refusal)
 
     def remove_volume(self, volume: int) -> bool:
-        """Part a volume from that on the peer, which stays there.
+        """Remove the pair of a volume; the peer's volume stays.
 
         :returns: False if there was none
         """
@@ -250,7 +250,7 @@ class Replication:
         return found.id
 
     def _explain(self, refusal: rest.Refused, peer: int) -> None:
-        """Add what the array says of its link to the peer, if not "ok"."""
+        """Add the state that the array reports of its link, if not "ok"."""
         try:
             trouble = self.link_trouble(peer)
         except (rest.NotOffered, rest.NotFound):
@@ -259,15 +259,15 @@ class Replication:
         if trouble:
             refusal.advice = f'the array {trouble}'
 
-    # Looking
+    # Searching
 
     def find(self, *names: str) -> Session | None:
-        """The session of the first name that there is. One call."""
+        """The session of the first existing name. One call."""
         found = self.find_many(names)
         return next((found[name] for name in names if name in found), None)
 
     def find_many(self, names: Collection[str]) -> dict[str, Session]:
-        """Sessions by name, in few calls however many."""
+        """Sessions by name, in few calls for any number."""
         return {found.name: self._seen(found) for found in self._named(
             self._client.replication_sessions, names)}
 
@@ -278,7 +278,7 @@ class Replication:
         return None if found is None else self._seen(found)
 
     def get(self, session: int) -> Session:
-        """A session as it is now. One call.
+        """The current state of a session. One call.
 
         :raises NotFound: it is gone
         """
@@ -295,7 +295,7 @@ class Replication:
         return found
 
     def get_many(self, sessions: Collection[int]) -> dict[int, Session]:
-        """Those of the sessions that there are. Few calls."""
+        """The existing ones of the sessions. Few calls."""
         return {found.id: self._seen(found) for found in
                 self._client.replication_sessions.search(
                     rest.query.one_of('id', sessions))}
@@ -309,7 +309,7 @@ class Replication:
                    ) -> dict[str, tuple[int, int | None]]:
         """Volumes by name: id, and that of the group. Few calls.
 
-        The group is None if the array does not tell it.
+        The group is None if the array does not show it.
         """
         return {found.name: (found.id, found.volume_group.id
                              if found.volume_group else None)
@@ -329,19 +329,19 @@ class Replication:
 
     def command(self, session: int, state: str, *,
                 names: Collection[str] = ()) -> Session:
-        """Tell a session what to do (10.4). One call.
+        """Send a command to a session (10.4). One call.
 
-        :param names: those that it may have, any if there is none. Where a
-            reply is lost or a refusal, what has another name is not told
-            again: the id is another's by then (OBJ-7).
+        :param names: names that it may have, any if empty. After a lost reply
+            or a refusal, the command is not repeated if the id has another
+            name: it is another's by then (OBJ-7).
         :returns: the session; the other side follows later (REP-8)
-        :raises Refused: it cannot do so in its state and role
+        :raises Refused: its state and role do not allow it
         """
         try:
             return self._seen(self._client.replication_sessions.update(
                 session, names=list(names), state=state))
         except rest.Refused as refusal:
-            # Some array may not take OBJ-14 to hold for commands.
+            # Some arrays may not apply OBJ-14 to commands.
             found = self.get(session)
             if names and found.name not in names:
                 raise
@@ -351,7 +351,7 @@ class Replication:
 
     def _command_by_name(self, session: Session, state: str,
                          refusal: rest.Refused) -> Session:
-        """The same with the name, which the array may want (section 14)."""
+        """The same with the name, which the array may require (section 14)."""
         try:
             return self._seen(self._client.replication_sessions.update(
                 session.id, names=[session.name], name=session.name,
@@ -361,13 +361,13 @@ class Replication:
 
     def command_many(self, sessions: Mapping[int, str], state: str
                      ) -> dict[int, str]:
-        """Tell many sessions what to do, in few calls.
+        """Send a command to many sessions, in few calls.
 
-        After a lost reply or a refusal, one that has another name is not told
-        again: the id is another's by then (OBJ-7).
+        After a lost reply or a refusal, it is not repeated for an id with
+        another name: that is another's by then (OBJ-7).
 
         :param sessions: by id: the name
-        :returns: those that did not: id, and why
+        :returns: the failed ones: id, and why
         """
         refused = self._client.replication_sessions.update_many(
             {session: {'state': state} for session in sessions}, sessions)
@@ -377,7 +377,7 @@ class Replication:
 
     def _still_refused(self, session: int, name: str, state: str,
                        error: rest.RestError) -> str:
-        """Why a session does not do what it was told; empty if it does."""
+        """Why a session does not execute a command; empty if it does."""
         if (not isinstance(error, rest.Refused)
                 or isinstance(error, rest.OtherObject)):
             return str(error)
@@ -405,16 +405,17 @@ class Replication:
             session.id, names=[session.name],
             outcome=rest.OutcomeCheck(unseen=look_first))
 
-    # Waiting
+    # Waiting for states
 
     def wait(self, session: int, state: str, *, names: Collection[str] = (),
              role: str | None = None, timeout: float = 60) -> Session:
         """Wait until a session is in a state (REP-8).
 
-        :param names: those that it may have, any if there is none
+        :param names: names that it may have, any if empty
         :param role: wait for this role, too
         :raises NotFound: it is gone, and its id may be another's (OBJ-7)
-        :raises ReplicationTimeout: it is not after ``timeout`` seconds
+        :raises ReplicationTimeout: it does not get there within ``timeout``
+            seconds
         """
         wanted = state if role is None else f'{state} as {role}'
         last: list[Session] = []
@@ -440,14 +441,14 @@ class Replication:
         """Take a replication snapshot of each session, in few calls.
 
         :param sessions: those that are in sync, with role SOURCE
-        :returns: by id of the session (REP-13); those are missing that the
-            array refuses, as the log tells
+        :returns: by id of the session (REP-13); those that the array refuses
+            are missing, and logged
         """
         return {session.id: self._taken(session, snapshot)
                 for session, snapshot in self._take(list(sessions))}
 
     def delete_snapshots(self, group: int) -> None:
-        """Delete what replication took of a group, not what Cinder did.
+        """Delete snapshots of a group taken by replication, not Cinder's.
 
         For a group whose session is gone. Two calls.
         """
@@ -455,9 +456,9 @@ class Replication:
             *_identities(self._snapshots([group])))
 
     def delete_taken(self, groups: Collection[int]) -> None:
-        """Delete what take_snapshots took, on either side. Few calls.
+        """Delete snapshots by take_snapshots, on either side. Few calls.
 
-        What the array takes by itself stays, and what it needs.
+        Those that the array takes by itself stay, and those that it needs.
 
         :param groups: volume groups whose sessions may run
         """
@@ -476,7 +477,7 @@ class Replication:
                       if not is_of_replication(found))
 
     def views_of_taken(self, group: int) -> list[str]:
-        """Names of views that somebody made of what a session took.
+        """Names of foreign views of snapshots that a session took.
 
         One call.
         """
@@ -494,7 +495,7 @@ class Replication:
         return self._client.snapshots.search(
             rest.query.one_of('volume_group', refs))
 
-    # Inside
+    # Internal
 
     def _seen(self, found: rest.ReplicationSession) -> Session:
         self._names.put(found.id, found.name)
@@ -504,7 +505,7 @@ class Replication:
         try:
             peers = self._client.peer_arrays.search(mgmt_host=address)
         except rest.BadReply:
-            # It shows others, too, and one of them has no address.
+            # It shows others, too, and one of them without an address.
             peers = []
         if len(peers) != 1:
             peers = self._all_peers() or peers
@@ -525,7 +526,7 @@ class Replication:
             f'{known or "none"}.')
 
     def _all_peers(self) -> list[rest.PeerArray]:
-        """As far as the array lists them."""
+        """All peers, as far as the array lists them."""
         try:
             return self._client.peer_arrays.search()
         except rest.NotOffered:
@@ -540,8 +541,8 @@ class Replication:
                names: Collection[str]) -> Iterable[R]:
         """Objects that have one of the names.
 
-        Many names make many requests, so then all are read that begin like
-        them.
+        Many names need many requests, so then all with the same prefix are
+        read.
         """
         if len(names) > _FEW:
             with contextlib.suppress(rest.NotOffered, rest.Incomplete):
@@ -560,14 +561,14 @@ class Replication:
                 found += collection.search(rest.query.prefix('name', begin))
             except rest.Unproven:
                 unproven.append(begin)
-        # What another one has found since shows that there is none of these.
+        # A later result of another thread shows that there is none of these.
         for begin in unproven:
             found += collection.search(rest.query.prefix('name', begin))
         return [each for each in found if each.name in wanted]
 
     def _take(self, sessions: Sequence[Session]
               ) -> list[tuple[Session, rest.Snapshot]]:
-        """Halves the list until those are found that are refused."""
+        """Halve the list until the refused ones are found."""
         try:
             return list(zip(sessions, self._post(sessions), strict=True))
         except (rest.Refused, rest.NotFound) as refusal:
@@ -580,7 +581,7 @@ class Replication:
         return self._take(sessions[:half]) + self._take(sessions[half:])
 
     def _post(self, sessions: Sequence[Session]) -> list[rest.Snapshot]:
-        """Take one of each session; a lost reply is looked for first."""
+        """Take one of each session; after a lost reply, look for it first."""
         items: list[dict[str, typing.Any]] = [{
             'replication_session':
                 self._client.replication_sessions.ref(session.id),
@@ -597,7 +598,7 @@ class Replication:
     def _generations(self, sessions: Sequence[Session]) -> dict[int, int]:
         """The latest generation of each group. One call.
 
-        Those are missing of which the array does not tell.
+        Missing for groups of which the array does not show them.
         """
         latest = {session.group: session.generation or 0
                   for session in sessions if session.group is not None}
@@ -617,10 +618,10 @@ class Replication:
 
     def _later(self, session: Session, before: Mapping[int, int]
                ) -> rest.Snapshot | None:
-        """A snapshot that was asked for since then, by anybody. One call.
+        """Find a snapshot that anyone requested since then. One call.
 
-        It holds all that was written before. Not what the array takes by
-        itself: that may have been older, and have shown late (OBJ-6).
+        It holds everything that was written before. Not one that the array
+        takes by itself: that may have been older, and have shown late (OBJ-6).
         """
         if session.group is None or session.group not in before:
             return None
@@ -665,7 +666,7 @@ def _label(client: rest.Client, session: Session) -> str:
 
 
 def _host(address: str | None, port: bool = False) -> str:
-    """An address in one form, with its port or without."""
+    """An address in a normal form, with or without its port."""
     try:
         parsed = rest_address.parse(address or '')
     except rest.InvalidSettings:
@@ -676,14 +677,14 @@ def _host(address: str | None, port: bool = False) -> str:
 def _identities(snapshots: Iterable[rest.Snapshot]
                 ) -> tuple[dict[int, dict[str, rest.Ref | None]],
                            dict[int, str]]:
-    """By id: what tells snapshots from others, and their short names."""
+    """By id: what distinguishes snapshots, and their short names."""
     found = list(snapshots)
     return ({each.id: {'volume_group': each.volume_group} for each in found},
             {each.id: each.short_name or '' for each in found})
 
 
 def is_of_replication(snapshot: rest.Snapshot) -> bool:
-    """Whether a session made it, on either side (REP-13, SNP-14)."""
+    """Whether a session created it, on either side (REP-13, SNP-14)."""
     return not naming.is_snapshot(snapshot.short_name) and bool(
         snapshot.replication_session
         or snapshot.generation_number is not None

@@ -33,7 +33,7 @@ _TEMPORARY_VIEW = 'temporary view'
 
 
 class Snapshots:
-    """Snapshots of groups and views, and what is made from them."""
+    """Snapshots of groups and views, and their views and thin clones."""
 
     def __init__(self, client: rest.Client, retention_policy: str) -> None:
         self._client = client
@@ -49,9 +49,9 @@ class Snapshots:
 
     def create(self, name: str,
                source: objects.ArrayVolume) -> objects.ArraySnapshot:
-        """Take a snapshot of what backs a volume. One call.
+        """Take a snapshot of an array volume or view. One call.
 
-        The array is told not to delete it by itself (SNP-4).
+        It is protected from deletion by the array (SNP-4).
         """
         snapshot = self._create(name, source.snapshot_source, _SNAPSHOT)
         return objects.ArraySnapshot(
@@ -62,9 +62,9 @@ class Snapshots:
                     *, lasting: bool) -> objects.ArrayVolume:
         """Make a writable view of a snapshot (SNP-5).
 
-        :param lasting: it is to back a volume, so the array must not delete
-            it by itself (SNP-4); else it is for one operation
-        :raises Refused: among others, the array cannot be kept from that
+        :param lasting: it will back a volume, so the array must not delete it
+            by itself (SNP-4); otherwise it is for one operation
+        :raises Refused: among others, the array cannot be prevented from that
         """
         view = self._create(name, snapshot.ref, (
             _LASTING_VIEW if lasting else _TEMPORARY_VIEW))
@@ -82,10 +82,10 @@ class Snapshots:
     def create_thin_clone(self, name: str,
                           snapshot: objects.ArraySnapshot,
                           volume: int) -> rest.Volume:
-        """Make a thin clone of a volume in a snapshot (CLN-1, CLN-2).
+        """Create a thin clone of a volume in a snapshot (CLN-1, CLN-2).
 
         :param volume: id of that volume
-        :raises Refused: among others, the array knows no thin clones
+        :raises Refused: among others, the array does not support thin clones
             (CLN-5)
         """
         return self._client.volumes.create(
@@ -104,7 +104,7 @@ class Snapshots:
 
     def find_many(self, names: Collection[str]
                   ) -> dict[str, objects.ArraySnapshot]:
-        """Those of the snapshots that there are, by short name. Few calls."""
+        """The existing ones of the snapshots, by short name. Few calls."""
         return {snapshot.short_name: _snapshot_backing(snapshot)
                 for snapshot in self._client.snapshots.search(
                     rest.query.one_of('short_name', names))
@@ -112,7 +112,7 @@ class Snapshots:
 
     def view_of(self, snapshot: objects.ArraySnapshot, name: str
                 ) -> objects.ArrayVolume | None:
-        """The view of a snapshot that has this short name."""
+        """The view of a snapshot with this short name."""
         view = self._client.snapshots.find(short_name=name,
                                            source=snapshot.ref)
         return None if view is None else volumes.view_backing(
@@ -125,7 +125,7 @@ class Snapshots:
             volume_group=self._client.volume_groups.ref(group))
 
     def find_view(self, name: str) -> tuple[int, int] | None:
-        """The view of that short name: its id, and that of its group."""
+        """The view of that short name: its id, and its group's."""
         view = self._client.snapshots.find(short_name=name)
         return None if view is None else (view.id, _group_of(view))
 
@@ -133,10 +133,10 @@ class Snapshots:
                ) -> bool:
         """Delete a snapshot or a view of a group; False if it was gone.
 
-        :param names: short names that it may have, if the caller knows them
+        :param names: short names that it may have, if known
         :raises StillMapped: it is a view, and mapped (SNP-9)
-        :raises ObjectInUse: views, snapshots or thin clones of it live
-            (SNP-9, CLN-4); the text names them
+        :raises ObjectInUse: views, snapshots or thin clones of it live (SNP-9,
+            CLN-4); the text names them
         """
         try:
             return self._delete(snapshot, group, names)
@@ -159,7 +159,7 @@ class Snapshots:
     def is_hidden(self, snapshot: int, group: int) -> bool:
         """Whether an id is that of a snapshot made for a clone. One call.
 
-        It may have become another object's (OBJ-7).
+        The id may be another object's by now (OBJ-7).
         """
         return self.is_hidden_among(snapshot, self.of_group(group))
 
@@ -171,7 +171,7 @@ class Snapshots:
             s.short_name) for s in siblings)
 
     def check_unused(self, snapshot: int, group: int) -> None:
-        """See that nothing on the array needs a snapshot or view of a group.
+        """Check that nothing on the array needs a snapshot or view of a group.
 
         :raises StillMapped: it is a view, and mapped
         :raises ObjectInUse: views, snapshots or thin clones of it live
@@ -211,7 +211,7 @@ class Snapshots:
         try:
             return self._post(name, source, kind, policy)
         except rest.Refused:
-            # Somebody may have deleted the policy and made it again.
+            # The policy may have been deleted and created again.
             self._cache.drop('policy')
             if self._policy() == policy:
                 raise
@@ -237,7 +237,7 @@ class Snapshots:
 def _snapshot_backing(snapshot: rest.Snapshot) -> objects.ArraySnapshot:
     """Describe a snapshot that was found by its name.
 
-    Whether volumes were made from it is not known.
+    It is not known whether volumes were made from it.
     """
     source = snapshot.source
     return objects.ArraySnapshot(

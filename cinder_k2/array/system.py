@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 MIN_REST_VERSION = '2.2.0'
 
-#: What was told of arrays: address, field and value.
+#: Messages already logged for arrays: address, field and value.
 TOLD = once.Once()
 
 
@@ -39,12 +39,12 @@ class System:
         self._client = client
         self._cache = cache.Cache()
         self._meter = array_usage.UsageReader(client)
-        # As heard last; empty before anything was.
+        # The last known ids; empty before the first.
         self.known_id = ''
         self._named: rest.SystemState | None = None
 
     def check(self) -> None:
-        """See whether the array can serve at all. One call.
+        """Check whether the array is usable at all. One call.
 
         :raises ArrayNotSupported: its REST API is older than 2.2.0
         """
@@ -59,13 +59,13 @@ class System:
 
     @property
     def id(self) -> str:
-        """The array's own id; ids of objects have a meaning only with it."""
+        """The array's own id; ids of objects are valid only with it."""
         return _identity(self._state())
 
     def target_iqn(self) -> str:
         """The iSCSI name that all portals share (NET-2).
 
-        :raises ArrayNotSupported: the array names none
+        :raises ArrayNotSupported: the array reports none
         """
         iqn = self._state().iscsi_qualified_target_name
         if not iqn:
@@ -82,13 +82,13 @@ class System:
             and ip.nvme_port is None]
 
     def fc_wwpns(self) -> list[str]:
-        """WWPNs of the FC target ports, as the array writes them."""
+        """WWPNs of the FC target ports, in the array's format."""
         return [port.pwwn for port in self.fc_ports()]
 
     def healthy_fc_wwpns(self) -> list[str]:
-        """Those of the ports in order; of all if none says that it is.
+        """The healthy ports in order; all ports if none is.
 
-        A port with another status than "ok" is told of once.
+        A port with another status than "ok" is logged once.
         """
         ports = self.fc_ports()
         for port in ports:
@@ -98,26 +98,26 @@ class System:
                 if port.is_healthy] or [port.pwwn for port in ports]
 
     def fc_ports(self) -> list[rest.FcPort]:
-        """The FC target ports, with what the array says of each."""
+        """The FC target ports, with their reported states."""
         return [port for port in self._cache.get(
             'fc_ports', self._client.fc_ports.search) if port.pwwn]
 
     def usage(self) -> array_usage.ArrayUsage:
-        """How full and busy the array is. Two calls, now and then seven.
+        """Capacity and load of the array. Two calls, occasionally seven.
 
-        :raises rest.RestError: the array tells no capacity
-        :raises ArrayNotSupported: it tells one that makes no sense
+        :raises rest.RestError: the array reports no capacity
+        :raises ArrayNotSupported: it reports an invalid one
         """
         measured = self._meter.read()
         if measured.state is not None:
             self._log_state(measured.state)
             if _identity(measured.state):
-                # So no other operation has to ask who the array is.
+                # So that no other operation has to ask for the array's id.
                 self._remember(measured.state)
         return measured
 
     def _check_version(self, version: str | None) -> None:
-        """Refuse an old REST API; one that cannot be read is served.
+        """Refuse an old REST API; an unreadable version is accepted.
 
         :raises ArrayNotSupported: it reads as older than 2.2.0
         """
@@ -138,7 +138,7 @@ class System:
                 'Upgrade the array.')
 
     def _log_state(self, state: rest.SystemState) -> None:
-        """Warn of a word that is not known, once; no word is known as bad."""
+        """Log an unknown state once; none is known to be bad."""
         if not array_usage.is_online(state) and TOLD.is_first(
                 (self._client.address, 'state', state.state)):
             LOG.warning(
@@ -149,7 +149,7 @@ class System:
                  'state': f'{state.state:.60}'})
 
     def _log_port(self, port: rest.FcPort) -> None:
-        """Warn of a status that is not documented, once for each port."""
+        """Log an undocumented status, once for each port."""
         if TOLD.is_first((self._client.address, port.pwwn, port.status)):
             LOG.warning(
                 'FC port %(port)s of the array at %(address)s has status '
@@ -166,10 +166,10 @@ class System:
         return state
 
     def _completed(self, state: rest.SystemState) -> rest.SystemState:
-        """With the system id of before, if the same array now lacks it.
+        """Add the previous system id if the same array now omits it.
 
-        Objects are stored with the id, which must not change because of one
-        odd reply.
+        The id is stored with objects, and must not change because of one odd
+        reply.
         """
         known = self._named
         if (known is None or state.system_id
@@ -189,7 +189,7 @@ def _identity(state: rest.SystemState) -> str:
 
 
 def _numbers(version: str | None) -> tuple[int, ...] | None:
-    """2.2 as (2, 2, 0), so that it compares; None if it cannot be read."""
+    """2.2 as (2, 2, 0) for comparisons; None if it cannot be parsed."""
     try:
         found = versionutils.convert_version_to_tuple(version or '')
     except ValueError:

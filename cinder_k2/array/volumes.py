@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes and the volume groups that hold them."""
+"""Volumes and the volume groups that contain them."""
 
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -22,33 +22,32 @@ from cinder_k2 import naming
 from cinder_k2 import polling
 from cinder_k2 import rest
 
-# Seconds within which the array shows what it made, and lets go of what it
-# deleted.
+# Seconds within which the array shows new objects, and releases deleted ones.
 _PATIENCE = 10.0
 # Seconds for which a restore is watched that was answered with success and
-# does not show: a restore is a matter of moments (RST-4).
+# does not show: a restore takes only moments (RST-4).
 _RESTORE_TIMEOUT = 10.0
-# Of one whose replies were lost, on an array that was never seen to restore:
-# as long as any request is waited for, since an array that carries it out
-# later would undo what is written after the copy.
+# The same for one whose replies were lost, on an array that was never seen to
+# restore: as long as any request is waited for, since an array that carries it
+# out later would undo what is written after the copy.
 _DOUBTFUL_RESTORE_TIMEOUT = 60.0
-# Of one whose reply did not come in time, or was lost by an array that
+# The same for one whose reply was late, or was lost by an array that supports
 # restores.
 _SLOW_RESTORE_TIMEOUT = 300.0
-# Times at most that a group is looked at meanwhile.
+# Maximum number of reads of the group meanwhile.
 _LOOKS = 60
 
 
 class Volumes:
-    """Volumes, each alone in a volume group of its own."""
+    """Volumes, each alone in its own volume group."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
     def create_group(self, name: str, dedup: bool) -> int:
-        """Make a group without quota (VG-2), or take over an empty one.
+        """Create a group without quota (VG-2), or take over an empty one.
 
-        An empty group of that name is what a killed service left behind.
+        An empty group of that name was left behind by a killed service.
 
         :returns: the group's id
         """
@@ -65,14 +64,15 @@ class Volumes:
     def is_empty(self, group: int) -> bool:
         """Whether a group has no volumes. One call.
 
-        Not by the array's count: it may count what is going (VOL-17).
+        Not by the array's count, which may include volumes being deleted
+        (VOL-17).
         """
         found, complete = self._client.volumes.some(
             volume_group=self._client.volume_groups.ref(group))
         return not found and complete
 
     def create(self, name: str, size: int, group: int) -> int:
-        """Make a volume of ``size`` KiB in a group; its id."""
+        """Create a volume of ``size`` KiB in a group; returns its id."""
         return self._client.volumes.create(
             name=name, size=size,
             volume_group=self._client.volume_groups.ref(group)).id
@@ -80,7 +80,7 @@ class Volumes:
     def grow(self, volume: int, size: int, names: Sequence[str]) -> None:
         """Grow a volume to ``size`` KiB, mapped or not (VOL-3).
 
-        :param names: those that it may have
+        :param names: names that it may have
         """
         self._client.volumes.update(volume, names=names, size=size)
 
@@ -88,11 +88,11 @@ class Volumes:
         """Move a volume into another group (VOL-9, VOL-10).
 
         One call; one more until the array was seen to move volumes, if its
-        reply does not tell the group.
+        reply does not show the group.
 
-        :param names: those that it may have
-        :raises NotOffered: also where the array passes over it
-        :raises BadReply: no reply tells where the volume is
+        :param names: names that it may have
+        :raises NotOffered: also where the array ignores the request
+        :raises BadReply: no reply shows where the volume is
         """
         target = self._client.volume_groups.ref(group)
         self._client.volumes.update(
@@ -108,7 +108,7 @@ class Volumes:
                     volume_group=self._client.volume_groups.ref(group))}
 
     def group(self, group: int) -> rest.VolumeGroup:
-        """A volume group as it is now. One call.
+        """The current state of a volume group. One call.
 
         :raises NotFound: it is gone
         """
@@ -116,18 +116,18 @@ class Volumes:
 
     def restore(self, snapshot: objects.ArraySnapshot,
                 before: rest.VolumeGroup) -> None:
-        """Put every volume of a group back to a snapshot of it (RST-1).
+        """Restore every volume of a group to a snapshot of it (RST-1).
 
-        One call. Where it is not clear whether the array does so, this
-        returns or raises when no more is to be expected of it.
+        One call. If it is unclear whether the array does so, this waits until
+        nothing more is to be expected.
 
-        :param before: the group, as it was seen before. After a lost reply
-            the request is not repeated if the id is another group's by then
+        :param before: the group before the request. After a lost reply the
+            request is not repeated if the id is another group's by then
             (OBJ-7).
-        :raises Refused: it holds other volumes, or these at other sizes,
-            or something is mapped (RST-2, RST-3); or the array does not
-            restore groups
-        :raises RestoreUnsettled: it gives no answer, and may be at it
+        :raises Refused: it holds other volumes, or these at other sizes, or
+            something is mapped (RST-2, RST-3); or the array does not restore
+            groups
+        :raises RestoreUnsettled: it does not reply, and may be working on it
         """
         known = self._client.capabilities
         outcome = rest.OutcomeCheck(slow=True)
@@ -137,10 +137,10 @@ class Volumes:
                 names=[before.name] if before.name else (), outcome=outcome,
                 shows=lambda after: self._shows(before, after, snapshot.ref))
         except rest.OtherObject as error:
-            # Refused, but after a request that may yet be carried out.
+            # Refused, but after a request that may still be carried out.
             raise self._unsettled(before, f' {error}') from error
         except rest.RestError as error:
-            # What follows a lost reply may be about what that one began.
+            # The reply after a lost one may be about the first request.
             if not (outcome.open or _is_outcome_unknown(error)):
                 raise
             if rest.errors.may_go_on(error):
@@ -156,7 +156,7 @@ class Volumes:
 
     def _see_restored(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
                       snapshot: rest.Ref, outcome: rest.OutcomeCheck) -> None:
-        """See that the array has done what it has not refused.
+        """Check that the array has done what it has not refused.
 
         :param outcome: if a reply was lost, the group may show the same
             snapshot since an earlier restore
@@ -170,7 +170,7 @@ class Volumes:
         try:
             self._watch_restore(before, snapshot, _RESTORE_TIMEOUT)
         except rest.Refused as refusal:
-            # It did so before.
+            # It has supported this before.
             self._client.capabilities.failed(rest.capabilities.RESTORE,
                                              refusal)
             raise
@@ -208,9 +208,9 @@ class Volumes:
     def _watch_failed_restore(self, before: rest.VolumeGroup,
                               snapshot: rest.Ref, error: rest.RestError
                               ) -> None:
-        """As the slow one, of an array that restored groups before.
+        """Like the slow case, for an array that restored groups before.
 
-        It may be at it, but does not offer that any more if it goes on so.
+        It may be working on it, but loses the capability if this repeats.
         """
         try:
             self._watch_slow_restore(before, snapshot)
@@ -232,11 +232,11 @@ class Volumes:
             return False
 
     def find(self, *names: str) -> objects.ArrayVolume | None:
-        """The volume of the first name that there is, else the view.
+        """The volume of the first existing name, else the view.
 
         :returns: None if the array has neither
-        :raises GroupNotSupported: the array does not tell the group of the
-            volume, and it is not in one of its own
+        :raises GroupNotSupported: the array does not show the group of the
+            volume, and it is not in its own one
         """
         for name in names:
             volume = self._client.volumes.find(name=name)
@@ -270,12 +270,12 @@ class Volumes:
             volume, volume_group=self._client.volume_groups.ref(group)).size
 
     def find_volume(self, name: str) -> int | None:
-        """Id of the volume of that name."""
+        """The id of the volume with that name."""
         volume = self._client.volumes.find(name=name)
         return None if volume is None else volume.id
 
     def find_group(self, name: str) -> int | None:
-        """Id of the group of that name."""
+        """The id of the group with that name."""
         group = self._client.volume_groups.find(name=name)
         return None if group is None else group.id
 
@@ -283,7 +283,7 @@ class Volumes:
                ) -> bool:
         """Delete a volume of a group; False if it was gone.
 
-        :param names: those that it may have, if the caller knows them
+        :param names: names that it may have, if known
         :raises StillMapped: it is mapped (VOL-6)
         :raises ObjectInUse: snapshots, views or clones need it (VOL-7); the
             text names them
@@ -299,23 +299,23 @@ class Volumes:
     def delete_group(self, group: int, names: Sequence[str]) -> bool:
         """Delete an empty group (VG-5, VG-6); False if it was gone.
 
-        Deletions in it may still be going on (VOL-17), so a refusal is
-        waited out for a while.
+        Deletions in it may still be going on (VOL-17), so a refused deletion
+        is retried for a while.
 
-        :param names: those that it may have
+        :param names: names that it may have
         """
         return patiently(self._client, lambda: (
             self._client.volume_groups.delete(group, names=names)))
 
     def check_unmapped(self, backing: objects.ArrayVolume) -> None:
-        """See that a volume or a view is not mapped.
+        """Check that a volume or a view is not mapped.
 
         :raises StillMapped: it is; the text names hosts and host groups
         """
         check_unmapped(self._client, backing.mappable)
 
     def check_unused(self, volume: int, group: int) -> None:
-        """See that nothing on the array needs a volume of a group.
+        """Check that nothing on the array needs a volume of a group.
 
         :raises StillMapped: a host or a host group does
         :raises ObjectInUse: snapshots, views or clones do; the text names
@@ -333,21 +333,21 @@ class Volumes:
 
 def _is_restored(before: rest.VolumeGroup, after: rest.VolumeGroup,
                  snapshot: rest.Ref) -> bool:
-    """Whether a group was put back to a snapshot between two looks."""
+    """Whether a group was restored to a snapshot between two reads."""
     return after.last_restored_from == snapshot and (
         before.last_restored_from != snapshot
         or before.last_restored_time != after.last_restored_time)
 
 
 def _is_outcome_unknown(error: rest.RestError) -> bool:
-    """Whether the array may yet carry out what its answer does not show."""
+    """Whether the array may still carry out a request despite its reply."""
     cause = error.__cause__
     return error.outcome_unknown or error.status == 200 or (
         isinstance(cause, rest.RestError) and cause.outcome_unknown)
 
 
 def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:
-    """See that a volume or view is not mapped.
+    """Check that a volume or view is not mapped.
 
     :raises StillMapped: it is; the text names hosts and host groups
     """
@@ -366,7 +366,7 @@ def _holder_name(client: rest.Client, holder: rest.Ref | None) -> str:
 
 
 def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
-    """Delete what a deletion that is still going on may hold (VOL-17).
+    """Delete an object that an unfinished deletion may hold (VOL-17).
 
     :raises rest.Refused: something else holds it
     """
@@ -402,7 +402,7 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
     def find() -> list[rest.Volsnap]:
         images = client.volsnaps.search(snapshot=view.ref)
         if len(images) == 1 or volume is None:
-            # Whatever it says that its source is (VSN-3).
+            # Whatever it shows as its source (VSN-3).
             return images
         return [i for i in images
                 if i.source in (None, client.volumes.ref(volume))]

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin: looks after the back ends of a cinder.conf, and after hosts.
+"""k2-admin: administers the back ends of a cinder.conf, and hosts.
 
-Exit status: 0 when all was done, 1 when something failed (what could be done
-was done), 2 for arguments that make no sense.
+Exit status: 0 on success, 1 when something failed (the rest was done), 2 for
+invalid arguments.
 """
 
 import argparse
@@ -32,9 +32,9 @@ from cinder_k2 import version
 if TYPE_CHECKING:
     from cinder_k2.cmd import backends as backends_module
 
-# Seconds that a look at an array may take at most.
+# Maximum of seconds for checking an array.
 _LONGEST = 3600.0
-#: The subcommands, and what they do.
+#: The subcommands, and their help.
 COMMANDS = {
     'check': 'look whether the arrays can serve, and say what to do if not; '
              'changes nothing',
@@ -51,13 +51,13 @@ COMMANDS = {
                 'kept on the array because clones need it',
     'purge': 'delete what deferred deletions have left and nothing needs any '
              'more, which happens by itself unless the array refused it once'}
-#: Former names of subcommands, and what reports called things then.
+#: Former names of subcommands, and of sections in reports.
 DEPRECATED = {'hidden': 'deferred', 'reclaim': 'purge'}
 _FORMER_KEYS = {'deferred': 'hidden', 'purged': 'reclaimed'}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one subcommand; gives the exit status."""
+    """Run one subcommand; returns the exit status."""
     options = _parser().parse_args(argv)
     options.former = options.command in DEPRECATED
     if options.former:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command == 'check-host':
         return _check_host(options)
     console = _Console()
-    # A report of check has what the others would only log.
+    # A report of check has the problems that the others would only log.
     with console.warnings(shown=options.command not in (
             'check', 'capabilities', 'probe')):
         if _load_cinder(console):
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_host(options: argparse.Namespace) -> int:
-    """Look at this host, without Cinder; gives the exit status."""
+    """Check this host, without Cinder; returns the exit status."""
     from cinder_k2.cmd import check_host
 
     findings = check_host.check(check_host.Host(options.root))
@@ -87,7 +87,7 @@ def _check_host(options: argparse.Namespace) -> int:
 
 
 def _load_cinder(console: '_Console') -> bool:
-    """Import what other modules of Cinder need before they are."""
+    """Import what other modules of Cinder need to be imported first."""
     try:
         from cinder import objects
     except ImportError:
@@ -99,19 +99,19 @@ def _load_cinder(console: '_Console') -> bool:
 
 
 class _Console:
-    """Where errors and warnings go."""
+    """Collects errors and warnings."""
 
     def __init__(self) -> None:
         self.status = 0
 
     def error(self, text: str) -> None:
-        """Tell of an error, in one line, and remember it."""
+        """Print an error, in one line, and remember it."""
         self.status = 1
         print(f'k2-admin: error: {text}', file=sys.stderr)
 
     @contextlib.contextmanager
     def warnings(self, shown: bool) -> Iterator[None]:
-        """Show warnings of ours, or not; those of other packages are not."""
+        """Show or hide warnings of this driver; others are always hidden."""
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.setFormatter(logging.Formatter(
@@ -234,7 +234,7 @@ def _run(options: argparse.Namespace, console: _Console) -> None:
 
 def _check(options: argparse.Namespace, console: _Console,
            reports: list[Any]) -> None:
-    """Add a report of each back end. Its problems are in it."""
+    """Add a report of each back end, with its problems."""
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import check
 
@@ -277,7 +277,7 @@ def _probe(options: argparse.Namespace, console: _Console,
 
 def _survey(options: argparse.Namespace, console: _Console,
             reports: list[Any]) -> None:
-    """Add a report of each array. What goes wrong is told at once."""
+    """Add a report of each array. Errors are printed at once."""
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import deferred
 
@@ -290,7 +290,7 @@ def _survey(options: argparse.Namespace, console: _Console,
 
 def _sites(names: Sequence[str], console: _Console
            ) -> 'list[backends_module.Site]':
-    """The arrays of the back ends, each one once."""
+    """The arrays of the back ends, each once."""
     from cinder_k2.cmd import backends
 
     sites: dict[str, Any] = {}
@@ -305,7 +305,7 @@ def _sites(names: Sequence[str], console: _Console
 
 def _places(names: Sequence[str], console: _Console
             ) -> 'Iterator[backends_module.Place]':
-    """Where the arrays of the back ends are, targets too."""
+    """The places of the back ends' arrays, targets included."""
     from cinder_k2.cmd import backends
 
     for name in names:
@@ -316,7 +316,7 @@ def _places(names: Sequence[str], console: _Console
 
 @contextlib.contextmanager
 def _errors(console: _Console, names: Sequence[str]) -> Iterator[None]:
-    """Tell of what goes wrong with one array; others are still looked at."""
+    """Print the errors of one array; the others still get their turn."""
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import probe
     from cinder_k2 import exceptions

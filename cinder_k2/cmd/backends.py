@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The back ends of a cinder.conf that are ours, and their arrays.
+"""The back ends of a cinder.conf that use this driver, and their arrays.
 
 ``cinder.objects.register_all`` comes before the import: Cinder's own modules
 need it.
@@ -43,11 +43,12 @@ class ConfigurationError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where to find an array, and what it is to have.
+    """The address and settings of an array.
 
     :ivar label: the section of its back end, and its backend_id if it is a
         replication target
-    :ivar backend_id: that alone, empty for the array of the section itself
+    :ivar backend_id: its backend_id alone, empty for the array of the section
+        itself
     """
 
     label: str
@@ -63,7 +64,7 @@ class Place:
 
     @property
     def remembering(self) -> rest.Settings:
-        """Settings with the verdicts that the services have, too."""
+        """Settings with the capability verdicts that the services share."""
         return dataclasses.replace(
             self.settings, verdicts=config.verdicts_directory())
 
@@ -84,7 +85,7 @@ class BackEnd:
 
 @dataclasses.dataclass
 class Site:
-    """An array, and the back ends that are on it.
+    """An array, and the back ends that use it.
 
     :ivar backends: their labels
     """
@@ -104,8 +105,8 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
     try:
         cfg.CONF(arguments, project='cinder', prog='cinder-volume',
                  version=version.version_string(),
-                 # Not /etc/cinder/cinder.conf.d beside a file that is named:
-                 # of replication_device each one counts.
+                 # Without /etc/cinder/cinder.conf.d next to a given file: each
+                 # replication_device in them counts.
                  default_config_dirs=[] if files else None)
     except cfg.ConfigFileParseError as error:
         raise ConfigurationError(_mistake(error)) from None
@@ -117,17 +118,18 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
 
 
 def _mistake(error: cfg.ConfigFileParseError) -> str:
-    """Where the mistake is; the line itself may hold a password."""
+    """The position of the error; the line itself may hold a password."""
     line = re.search(r'(?:line |:)(\d+), ', str(error))
     return (f'{error.config_file} cannot be read: there is a mistake in '
             + (f'line {line.group(1)}' if line else 'it'))
 
 
 def choose(wanted: Sequence[str]) -> list[str]:
-    """Sections of enabled back ends that are ours.
+    """Sections of enabled back ends that use this driver.
 
     :param wanted: those to choose; all if there are none
-    :raises ConfigurationError: one of them is none of ours, or none is
+    :raises ConfigurationError: one of them does not use this driver, or none
+        does
     """
     ours = [name for name in dict.fromkeys(cfg.CONF.enabled_backends or ())
             if _configuration(name).volume_driver.startswith(_OURS)]
@@ -155,7 +157,7 @@ def read(name: str) -> BackEnd:
     """
     configuration = _configuration(name)
     try:
-        # Each driver makes its own options known, and Cinder's for drivers.
+        # Each driver registers its own options, and Cinder's for drivers.
         driver = importutils.import_object(configuration.volume_driver,
                                            configuration=configuration)
         own = config.rest_settings(configuration)
@@ -167,7 +169,7 @@ def read(name: str) -> BackEnd:
     except exception.InvalidInput as error:
         raise ConfigurationError(str(error)) from None
     except cfg.ConfigFileValueError:
-        # Cinder reads this one before anybody; the error quotes passwords.
+        # Cinder reads this one first; the error quotes passwords.
         raise ConfigurationError(
             'replication_device in cinder.conf cannot be read; write '
             'key:value pairs with commas between them, and a password with '
@@ -184,10 +186,10 @@ def read(name: str) -> BackEnd:
 
 
 def open_site(place: Place) -> Site:
-    """An array. One call.
+    """Connect to an array. One call.
 
-    :raises rest.RestError, exceptions.K2Error: it does not answer, or does
-        not serve
+    :raises rest.RestError, exceptions.K2Error: it does not reply, or is not
+        usable
     """
     client = rest.Client(place.settings)
     array = k2_array.Array(client, place.retention_policy)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin capabilities: what was learnt of arrays, from the files alone.
+"""k2-admin capabilities: what is known of arrays, from the files alone.
 
 Reports are plain values, as ``--json`` prints them. No array is called.
 """
@@ -30,7 +30,7 @@ Report = dict[str, typing.Any]
 def read(places: Sequence[backends.Place]) -> Report:
     """The verdicts on one array.
 
-    :param places: all that name it
+    :param places: all places of it
     """
     settings = places[0].remembering
     client = rest.Client(settings)
@@ -49,7 +49,7 @@ def read(places: Sequence[backends.Place]) -> Report:
 
 def _all(known: rest.capabilities.Capabilities
          ) -> Iterator[tuple[str, rest.verdicts.Verdict]]:
-    """Verdicts by name, and each kind of which there is none."""
+    """Verdicts by name, and each kind without one."""
     found = known.all()
     yield from found.items()
     for name in rest.capabilities.CAPABILITIES:
@@ -59,10 +59,10 @@ def _all(known: rest.capabilities.Capabilities
 
 def _row(name: str, verdict: rest.verdicts.Verdict,
          stored: rest.verdicts.Verdict) -> Report:
-    """What is shown of a capability.
+    """The row of a capability.
 
-    :param stored: what the file has; a refusal that is old counts as
-        unknown, and the array is asked again when it is needed next
+    :param stored: the value in the file; an old refusal counts as unknown, and
+        the array is asked again at the next use
     """
     what, without = rest.capabilities.describe(name)
     is_old = (verdict.state, stored.state) == (
@@ -89,7 +89,7 @@ def _verdict(row: Report) -> str:
 
 
 def text(report: Report) -> str:
-    """A report for people."""
+    """A text report."""
     lines = [f'Array {report["address"]}, back ends: '
              + ', '.join(report['backends'])]
     if report['file'] is None:

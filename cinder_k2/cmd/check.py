@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin check: whether the arrays of back ends can serve, and why not.
+"""k2-admin check: whether the arrays of back ends are usable, and why not.
 
 Reports are plain values, as ``--json`` prints them; sizes are in KiB. Nothing
 on an array is changed.
@@ -36,7 +36,7 @@ from cinder_k2.transport import iscsi
 
 Report = dict[str, typing.Any]
 
-# What an error is about; the first one that fits.
+# The subject of an error; the first match counts.
 _KINDS: tuple[tuple[type[rest.RestError], str], ...] = (
     (rest.CertificateError, 'certificate'),
     (rest.AuthenticationFailed, 'credentials'),
@@ -49,7 +49,7 @@ _KIB_PER_TIB = units.Gi
 
 
 def check(names: Sequence[str], seconds: float) -> list[Report]:
-    """Look at the arrays of back ends, all at the same time.
+    """Check the arrays of back ends, concurrently.
 
     :param names: sections of ``cinder.conf``
     :param seconds: for each array
@@ -61,7 +61,7 @@ def check(names: Sequence[str], seconds: float) -> list[Report]:
 
 def _begin(pool: futures.Executor, name: str, seconds: float
            ) -> Callable[[], Report]:
-    """Begin to look at one back end; gives what waits for the report."""
+    """Start the check of one back end; returns what waits for its report."""
     try:
         backend = backends.read(name)
     except backends.ConfigurationError as error:
@@ -94,9 +94,9 @@ def _note(kind: str, text: object) -> Report:
 
 
 class _Look:
-    """A look at one array, from its address to the last of its ports.
+    """The check of one array, from its address to its ports.
 
-    A mistake does not end it, so that an operator sees all at once.
+    An error does not end it, so that an operator sees all at once.
 
     :ivar peers: problems and warnings of its replication, by backend_id
     """
@@ -116,7 +116,7 @@ class _Look:
         self._report = _blank(self._array.address)
 
     def run(self) -> Report:
-        """Whatever can be seen, and what is wrong with it. Ten calls."""
+        """Run all checks, and collect the problems. Ten calls."""
         problems = self._report['problems']
         self._see_verification()
         with contextlib.closing(self._client), \
@@ -128,7 +128,7 @@ class _Look:
         return self._report
 
     def _sights(self) -> list[tuple[str, Callable[[], None]]]:
-        """What to look at, and what is wrong if that cannot be seen."""
+        """What to check, and the problem if that cannot be read."""
         sights = [('error', self._see_usage),
                   ('configuration', self._array.snapshots.check),
                   ('ports', self._see_ports)]
@@ -138,9 +138,9 @@ class _Look:
 
     def _try(self, kind: str, see: Callable[[], None],
              problems: list[Report]) -> bool:
-        """Tell whether it can be seen; note why not.
+        """Whether it can be read; record why not.
 
-        :param kind: what is wrong if the array answers all the same
+        :param kind: the problem if the array replies nevertheless
         """
         try:
             see()
@@ -212,12 +212,12 @@ class _Look:
         else:
             targets = iscsi.ISCSITransport(self._backend.cidrs).targets(
                 self._array, [])
-            # The API does not tell which of them are up.
+            # The API does not show which of them are up.
             ports += [{'name': None, 'address': portal, 'up': None,
                        'target': targets.iqn} for portal in targets.portals]
 
     def _see_peers(self) -> None:
-        """Whether this array reaches those that it shall replicate to."""
+        """Check that this array reaches its replication peers."""
         if self._place is not self._backend.own:
             return
         for place in self._backend.targets:
@@ -247,7 +247,7 @@ def is_fine(report: Report) -> bool:
 
 
 def text(report: Report) -> str:
-    """A report for people."""
+    """A text report."""
     lines = [f'Back end {report["backend"]}'
              + (f', {report["protocol"]}' if report['protocol'] else ''),
              *_lines(report)]

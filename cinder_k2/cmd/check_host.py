@@ -13,8 +13,9 @@
 
 """k2-admin check-host: whether a host is set up for volumes of the array.
 
-Looks at files, at sysfs and at what multipathd and systemctl say; asks no
-array and changes nothing. What a host needs is in ``cinder_k2/host_files``.
+Reads files, sysfs and the output of multipathd and systemctl; sends nothing to
+an array and changes nothing. The settings for hosts are in
+``cinder_k2/host_files``.
 """
 
 from collections.abc import Iterator
@@ -38,13 +39,13 @@ _RULE_FOLDERS = ('etc/udev/rules.d', 'run/udev/rules.d',
 # EUI-64 and NAA designators of the vendor (VOL-15).
 _WWIDS = ('20024', '360024f4')
 _VENDORS = ('KMNRIO', 'SILK')
-# A rule that sets it; with == it is a condition.
+# A rule that sets it; with == it would be a condition.
 _SETS_NONE = re.compile(r'queue/scheduler}\s*=\s*"(none|noop)"')
 _SCHEDULERS = ('[none]', '[noop]')
 _ISCSID = 'etc/iscsi/iscsid.conf'
 _INITIATOR = 'etc/iscsi/initiatorname.iscsi'
 _SESSIONS = 'node.session.nr_sessions'
-# The operator's choice, in whose place any value is right.
+# Chosen by the operator; any value is right.
 _CHOICES = ('no_path_retry',)
 _PATH = '/usr/sbin:/sbin'
 _SECONDS = 20.0
@@ -54,10 +55,10 @@ _ENABLED = ('enabled', 'enabled-runtime', 'static', 'indirect', 'alias',
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
-    :ivar state: ok, missing, note (not wrong, worth knowing), or unseen
-        (it could not be looked at)
+    :ivar state: ok, missing, note (not wrong, worth knowing), or unseen (it
+        could not be checked)
     """
 
     subject: str
@@ -68,7 +69,7 @@ class Finding:
 class Host:
     """The files and programs of a host.
 
-    :param root: directory that files are below
+    :param root: root directory of the files
     """
 
     def __init__(self, root: str = '/') -> None:
@@ -77,7 +78,7 @@ class Host:
     def read(self, name: str) -> str | None:
         """Return the text of a file; None if there is none.
 
-        :raises PermissionError: it may not be read
+        :raises PermissionError: it is not readable
         """
         try:
             return (self.root / name).read_text('utf-8', 'replace')
@@ -95,12 +96,12 @@ class Host:
         return self._find(program) is not None
 
     def run(self, program: str, *arguments: str) -> str | None:
-        """Return what a program prints; None if it fails or is missing."""
+        """Return the output of a program; None if it fails or is missing."""
         return self.ask(program, *arguments, only_success=True)
 
     def ask(self, program: str, *arguments: str, only_success: bool = False
             ) -> str | None:
-        """Return what a program prints, also if it fails."""
+        """Return the output of a program, even if it fails."""
         found = self._find(program)
         if found is None:
             return None
@@ -125,12 +126,12 @@ class Host:
 
     @property
     def has_iscsi(self) -> bool:
-        """Whether open-iscsi is there, or should be for lack of FC."""
+        """Whether open-iscsi is there, or should be since there is no FC."""
         return not self.has_fc or (self.root / 'etc/iscsi').is_dir()
 
 
 class Multipath:
-    """A configuration of multipath-tools, as far as it matters here."""
+    """The relevant part of a multipath-tools configuration."""
 
     def __init__(self, text: str) -> None:
         self.defaults: dict[str, str] = {}
@@ -148,7 +149,7 @@ class Multipath:
                 self._settings(sections)[words[0]] = ' '.join(words[1:])
 
     def _settings(self, sections: list[str]) -> dict[str, str]:
-        """Where to put a setting; nowhere for sections that do not matter."""
+        """Where to put a setting; a throw-away dict for irrelevant sections."""
         if sections == ['devices', 'device']:
             return self.devices[-1]
         named = {'defaults': self.defaults, 'overrides': self.overrides}
@@ -188,7 +189,7 @@ def _matches(pattern: str | None, name: str) -> bool:
 
 
 def check(host: Host) -> list[Finding]:
-    """Look at everything; each finding says what to do."""
+    """Run all checks; each finding says what to do."""
     return [finding for look in (
         _multipath, _udev_rule, _schedulers, _sessions, _initiator, _services)
         for finding in look(host)]
@@ -329,10 +330,10 @@ def _sessions(host: Host) -> Iterator[Finding]:
 
 
 def _session_count(number: str) -> Finding:
-    """Judge sessions per portal (NET-4).
+    """Check the sessions per portal (NET-4).
 
-    The vendor wants several. os-brick looks for volumes on one session of
-    each portal only, so one is no mistake.
+    The vendor recommends several. os-brick scans only one session of each
+    portal, so one is not an error.
     """
     wanted = _shipped_sessions()
     if not number.isdigit() or number == '0':
@@ -383,7 +384,7 @@ def _services(host: Host) -> Iterator[Finding]:
 
 
 def _service(host: Host, name: str) -> Iterator[Finding]:
-    """Judge a service; its socket, which starts it, does as well."""
+    """Check a service; its socket, which starts it, is enough."""
     units = (f'{name}.service', f'{name}.socket')
     enabled = host.ask('systemctl', 'is-enabled', *units)
     active = host.ask('systemctl', 'is-active', *units)
@@ -413,6 +414,6 @@ def report(findings: list[Finding]) -> list[dict[str, typing.Any]]:
 
 
 def text(findings: list[Finding]) -> str:
-    """Return findings for people, a line each."""
+    """Return findings as text, a line each."""
     return '\n'.join(f'{finding.state:<8}{finding.subject:<11}{finding.text}'
                      for finding in findings)

@@ -36,7 +36,7 @@ _COLUMNS = ('KIND', 'ID', 'NAME', 'GIB', 'VOLUME GROUP', 'NEEDED BY')
 _NOTHING = 'nothing; k2-admin purge deletes it'
 
 Report = dict[str, typing.Any]
-# Hears of an error that does not end the command.
+# Receives errors that do not end the command.
 Complain = Callable[[str], None]
 
 
@@ -46,11 +46,11 @@ def look(site: backends.Site, complain: Complain) -> Report:
 
 
 def purge(site: backends.Site, complain: Complain) -> Report:
-    """Delete what deferred deletions have left and nothing needs.
+    """Delete the deferred objects that nothing needs.
 
     A group that cannot be purged is reported and skipped.
 
-    :raises tooz.ToozError: the locks that Cinder uses cannot be had
+    :raises tooz.ToozError: Cinder's locks are not available
     """
     before = _survey(site)
     with _locks():
@@ -101,7 +101,7 @@ def _plain(items: Iterable[deferred_report.Item]) -> list[Report]:
 
 
 def text(report: Report) -> str:
-    """A report for people."""
+    """A text report."""
     lines = [f'Array {report["array"]}, back ends: '
              f'{", ".join(report["backends"])}']
     if 'purged' in report:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin probe: how an array answers, see ``cinder_k2.probe``."""
+"""k2-admin probe: how an array behaves, see ``cinder_k2.probe``."""
 
 import argparse
 import dataclasses
@@ -31,15 +31,15 @@ class Failed(Exception):
 
 
 def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
-    """Probe one array, after telling what is going to be done.
+    """Probe one array, after announcing what will be done.
 
     :returns: the report; None if the operator does not agree
-    :raises Failed: it cannot be done
-    :raises rest.RestError: the array does not answer, or refuses the user
+    :raises Failed: it is not possible
+    :raises rest.RestError: the array does not reply, or refuses the user
     """
     settings = dataclasses.replace(place.remembering, pause=options.pause)
     directory = os.path.join(settings.verdicts, 'probe')
-    # Where JSON is wanted, nothing else goes to the output.
+    # With JSON, nothing else is written to stdout.
     print(probe_run.plan(place.address, options.write), file=sys.stderr)
     print(f'Names are saved in {directory}, the result in '
           f'{os.path.abspath(options.output)}.', file=sys.stderr)
@@ -60,7 +60,7 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
 
 
 def _name(directory: str) -> str:
-    """A name for the files that nothing has and that tells no address."""
+    """An unused name for the files that reveals no address."""
     now = datetime.datetime.now(datetime.UTC)
     while True:
         name = f'k2-probe-{now:%Y%m%dT%H%M%SZ}'
@@ -70,9 +70,9 @@ def _name(directory: str) -> str:
 
 
 def _agrees() -> bool:
-    """Whether the operator writes yes.
+    """Whether the operator confirms with yes.
 
-    :raises Failed: nobody is there to be asked
+    :raises Failed: there is no terminal
     """
     print('Go on? Write yes: ', end='', file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
@@ -84,7 +84,7 @@ def _agrees() -> bool:
 
 
 def text(report: Report) -> str:
-    """A summary for people; the rest is in the files."""
+    """A text summary; the rest is in the files."""
     results = [row['result'] for row in report['rules']]
     lines = [f'{result}: {results.count(result)} rules' for result in (
         'confirmed', 'contradicted', 'not seen')]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The Cinder volume drivers: what ``volume_driver`` in cinder.conf names."""
+"""The Cinder volume drivers, for ``volume_driver`` in cinder.conf."""
 
 from cinder_k2.driver.fc import K2FCDriver
 from cinder_k2.driver.iscsi import K2ISCSIDriver

@@ -12,8 +12,8 @@
 
 """Cinder's driver interface: which array each call goes to.
 
-Each method chooses the array, and calls the one part of
-``cinder_k2.driver.operations`` that the call is about.
+Each method chooses the array, and calls the part of
+``cinder_k2.driver.operations`` that handles it.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ OnArray = contextlib.AbstractContextManager[ArrayOperations]
 
 
 class K2Driver(driver.VolumeDriver):
-    """Sends each call of Cinder's to the array that it concerns."""
+    """Dispatches each of Cinder's calls to the array it concerns."""
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'Cinder_K2_CI'
@@ -143,8 +143,8 @@ class K2Driver(driver.VolumeDriver):
     def check_for_setup_error(self) -> None:
         """Check that the active array is usable. Three calls.
 
-        Where it cannot, and there is another one, the service starts all
-        the same: it is needed for the failover.
+        If it is not, and there is another array, the service still starts: it
+        is needed for the failover.
         """
         try:
             self._arrays.active.check()
@@ -163,21 +163,21 @@ class K2Driver(driver.VolumeDriver):
     # Volumes
 
     def create_volume(self, volume: Row) -> resolver.ModelUpdate:
-        """Make a volume on the active array."""
+        """Create a volume on the active array."""
         with self._on_active() as active:
             self._check_group(volume)
             return active.volumes.create_volume(volume)
 
     def create_volume_from_snapshot(self, volume: Row, snapshot: Row
                                     ) -> resolver.ModelUpdate:
-        """Make a volume from a snapshot, on the active array."""
+        """Create a volume from a snapshot, on the active array."""
         with self._on_active_with(snapshot) as active:
             self._check_group(volume)
             return active.volumes.create_volume_from_snapshot(volume, snapshot)
 
     def create_cloned_volume(self, volume: Row, src_vref: Row
                              ) -> resolver.ModelUpdate:
-        """Make a clone of a volume, on the active array."""
+        """Create a clone of a volume, on the active array."""
         with self._on_active_with(src_vref) as active:
             self._check_group(volume)
             return active.volumes.create_cloned_volume(volume, src_vref)
@@ -190,8 +190,8 @@ class K2Driver(driver.VolumeDriver):
     def delete_volume(self, volume: Row) -> None:
         """Delete a volume on the array that has it.
 
-        One that was never made may have left something on an array that
-        was active before a failover, or failback.
+        A volume that was never created may have left objects on an array that
+        was active before a failover or failback.
 
         :raises VolumeIsBusy: the array must keep it
         """
@@ -207,15 +207,15 @@ class K2Driver(driver.VolumeDriver):
 
     def revert_to_snapshot(self, context: typing.Any, volume: Row,
                            snapshot: Row) -> None:
-        """Put a volume back to a snapshot."""
+        """Revert a volume to a snapshot."""
         with self._on_current_array_of(volume) as array:
             array.revert.revert_to_snapshot(context, volume, snapshot)
 
     def snapshot_revert_use_temp_snapshot(self) -> bool:
         """Whether Cinder is to take a snapshot before each revert.
 
-        A restore happens as a whole or not at all; where data is copied,
-        the snapshot is taken by the driver.
+        A restore happens as a whole or not at all; where data is copied, the
+        driver takes the snapshot itself.
         """
         return False
 
@@ -229,9 +229,10 @@ class K2Driver(driver.VolumeDriver):
     def delete_snapshot(self, snapshot: Row) -> None:
         """Delete a snapshot on the array that has it.
 
-        The in-tree driver took its own on the primary, where they stay
-        when their volume is failed over; their rows have no ids. Nor has
-        that of one that was never made, maybe where its volume was before.
+        The in-tree driver took snapshots on the primary, where they stay when
+        their volume is failed over; their rows have no ids. Neither do rows of
+        snapshots that were never created, possibly where their volume was
+        before.
 
         :raises SnapshotIsBusy: the array must keep it
         """
@@ -248,13 +249,13 @@ class K2Driver(driver.VolumeDriver):
                 with place.array.deadline():
                     place.deletion.delete_snapshot(snapshot)
 
-    # Type and place
+    # Type and location
 
     def retype(self, context: typing.Any, volume: Row, new_type: Row,
                diff: Mapping[str, typing.Any],
                host: Mapping[str, typing.Any]
                ) -> bool | tuple[bool, resolver.ModelUpdate]:
-        """Give a volume the new type where it is, if the array can."""
+        """Retype a volume in place, if the array can."""
         with self._on_current_array_of(volume) as array:
             return array.migration.retype(context, volume, new_type, diff,
                                           host)
@@ -262,14 +263,14 @@ class K2Driver(driver.VolumeDriver):
     def migrate_volume(self, context: typing.Any, volume: Row,
                        host: Mapping[str, typing.Any]
                        ) -> tuple[bool, resolver.ModelUpdate | None]:
-        """Hand a detached volume to a back end on the same array."""
+        """Transfer a detached volume to a back end on the same array."""
         with self._on_current_array_of(volume) as array:
             return array.migration.migrate_volume(context, volume, host)
 
     def update_migrated_volume(self, ctxt: typing.Any, volume: Row,
                                new_volume: Row, original_volume_status: str
                                ) -> resolver.ModelUpdate:
-        """Say what ``volume``'s row needs to have ``new_volume``'s volume."""
+        """Return the update that makes ``volume``'s row use ``new_volume``."""
         with self._on_array_of(new_volume) as array:
             return array.migration.update_migrated_volume(
                 ctxt, volume, new_volume, original_volume_status)
@@ -277,7 +278,7 @@ class K2Driver(driver.VolumeDriver):
     # Connections
 
     def validate_connector(self, connector: transport.Connector) -> None:
-        """See that a connector has initiators of this back end's kind.
+        """Check that a connector has initiators for this back end.
 
         :raises InvalidConnectorException: it has none
         """
@@ -287,7 +288,7 @@ class K2Driver(driver.VolumeDriver):
     def initialize_connection(self, volume: Row,
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a volume to a host; where and under which LUN to find it."""
+        """Map a volume to a host; returns its connection properties."""
         with self._on_current_array_of(volume) as array:
             return array.attach.initialize_connection(volume, connector)
 
@@ -302,7 +303,7 @@ class K2Driver(driver.VolumeDriver):
     def initialize_connection_snapshot(
             self, snapshot: Row, connector: transport.Connector,
             **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a snapshot to a host; where and under which LUN to find it."""
+        """Map a snapshot to a host; returns its connection properties."""
         with self._on_array_of(snapshot) as array:
             return (array.snapshot_connections
                     .initialize_connection_snapshot(snapshot, connector))
@@ -337,12 +338,12 @@ class K2Driver(driver.VolumeDriver):
 
     def manage_existing(self, volume: Row, existing_ref: manage.Reference
                         ) -> resolver.ModelUpdate:
-        """Take a volume over."""
+        """Manage an existing volume."""
         with self._on_array_of(volume) as array:
             return array.manage.manage_existing(volume, existing_ref)
 
     def unmanage(self, volume: Row) -> None:
-        """Let a volume go; it stays on the array."""
+        """Stop managing a volume; it stays on the array."""
         with self._on_array_of(volume) as array:
             array.unmanaging.unmanage(volume)
 
@@ -350,7 +351,7 @@ class K2Driver(driver.VolumeDriver):
             self, cinder_volumes: Iterable[Row], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
             sort_dirs: list[str]) -> manage.Entries:
-        """Volumes of the active array, and what is against each of them."""
+        """Volumes of the active array, and reasons against managing each."""
         with self._on_active() as active:
             return active.manage.get_manageable_volumes(
                 cinder_volumes, marker, limit, offset, sort_keys, sort_dirs)
@@ -365,29 +366,29 @@ class K2Driver(driver.VolumeDriver):
     def manage_existing_snapshot(
             self, snapshot: Row, existing_ref: manage.Reference
     ) -> resolver.ModelUpdate:
-        """Take a snapshot over."""
+        """Manage an existing snapshot."""
         with self._on_array_of(snapshot) as array:
             return array.manage.manage_existing_snapshot(snapshot,
                                                          existing_ref)
 
     def unmanage_snapshot(self, snapshot: Row) -> None:
-        """Let a snapshot go; it stays on the array as it is. No call."""
+        """Stop managing a snapshot; it stays on the array. No call."""
 
     def get_manageable_snapshots(
             self, cinder_snapshots: Iterable[Row], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
             sort_dirs: list[str]) -> manage.Entries:
-        """Snapshots of the active array, and what is against each."""
+        """Snapshots of the active array, and reasons against managing each."""
         with self._on_active() as active:
             return active.manage.get_manageable_snapshots(
                 cinder_snapshots, marker, limit, offset, sort_keys, sort_dirs)
 
-    # Groups. Of those without consistent snapshots the arrays know nothing:
-    # Cinder does the work volume by volume when NotImplementedError is raised.
+    # Groups. The array has no objects for those without consistent snapshots:
+    # Cinder works volume by volume when NotImplementedError is raised.
 
     def create_group(self, context: typing.Any, group: Row
                      ) -> resolver.ModelUpdate:
-        """Make the volume group of a consistency group."""
+        """Create the volume group of a consistency group."""
         with self._on_active() as active:
             return active.groups.create_group(context, group)
 
@@ -408,7 +409,7 @@ class K2Driver(driver.VolumeDriver):
             snapshots: Sequence[Row] | None = None, source_group: Row = None,
             source_vols: Sequence[Row] | None = None
     ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Make a group with the data of a group snapshot or of a group."""
+        """Create a group with the data of a group snapshot or of a group."""
         placement.check_consistent(group)
         source = next(iter([*(snapshots or ()), *(source_vols or ())]), None)
         with self._on_active_with(source) as active:
@@ -437,9 +438,9 @@ class K2Driver(driver.VolumeDriver):
     def delete_group(self, context: typing.Any, group: Row,
                      volumes: Sequence[Row]
                      ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Delete a group and its volumes, on whichever arrays they are.
+        """Delete a group and its volumes, on all arrays that have them.
 
-        Another array may have its volume group, from when it was active.
+        Another array may still have its volume group, from when it was active.
         """
         placement.check_consistent(group)
         with errors.translated():
@@ -466,7 +467,7 @@ class K2Driver(driver.VolumeDriver):
     def disable_replication(self, context: typing.Any, group: Row,
                             volumes: Sequence[Row]
                             ) -> tuple[resolver.ModelUpdate, Updates]:
-        """End the replication of volumes, on whichever arrays they are."""
+        """End the replication of volumes, on all arrays that have them."""
         with errors.translated():
             return self._on_each(
                 group, volumes, lambda array, rows:
@@ -476,7 +477,7 @@ class K2Driver(driver.VolumeDriver):
     def get_replication_error_status(
             self, context: typing.Any, groups: Iterable[Row]
     ) -> tuple[Updates, Updates]:
-        """What is wrong with the replication of volumes."""
+        """Return the errors of the replication of volumes."""
         with self._on_active() as active:
             return active.monitor.get_replication_error_status(context, groups)
 
@@ -495,7 +496,7 @@ class K2Driver(driver.VolumeDriver):
                  secondary_id: str | None = None,
                  groups: Sequence[Row] | None = None
                  ) -> tuple[str, Updates, Updates]:
-        """The same in a cluster, whose services hear of it afterwards."""
+        """The same in a cluster, whose services are notified afterwards."""
         return self._failover.failover(context, volumes, secondary_id, groups)
 
     def failover_completed(self, context: typing.Any,
@@ -507,7 +508,7 @@ class K2Driver(driver.VolumeDriver):
                              volumes: Sequence[Row],
                              secondary_backend_id: str | None = None
                              ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Let another array serve one group; "default": its first again."""
+        """Fail over one group to another array; "default" fails it back."""
         return self._failover.failover_replication(
             context, group, volumes, secondary_backend_id)
 
@@ -538,8 +539,8 @@ class K2Driver(driver.VolumeDriver):
             'filter_function': self.get_filter_function(),
             'goodness_function': self.get_goodness_function()})
 
-    # Exports are made when a host connects, and nothing needs to be done
-    # to them when the service starts.
+    # Exports are made when a host connects, and nothing needs to be done for
+    # them when the service starts.
 
     def ensure_export(self, context: typing.Any, volume: typing.Any) -> None:
         """Nothing to do: mappings outlive the service."""
@@ -562,21 +563,21 @@ class K2Driver(driver.VolumeDriver):
 
     @classmethod
     def clean_volume_file_locks(cls, volume_id: str) -> None:
-        """Remove the lock files of a volume that Cinder has forgotten."""
+        """Remove the lock files of a volume that Cinder has deleted."""
         locks.forget_volume(volume_id)
 
     def clean_snapshot_file_locks(self, snapshot_id: str) -> None:
-        """Remove the lock files of a snapshot that Cinder has forgotten."""
+        """Remove the lock files of a snapshot that Cinder has deleted."""
         locks.forget_snapshot(snapshot_id)
 
-    # Which array
+    # Choice of the array
 
     @contextlib.contextmanager
     def _on(self, choose: Callable[[], ArrayOperations]
             ) -> Iterator[ArrayOperations]:
-        """One operation of Cinder's on the array that is chosen.
+        """Run one of Cinder's operations on the chosen array.
 
-        The choice, too, raises Cinder's exceptions only.
+        The choice also raises Cinder's exceptions only.
         """
         with errors.translated():
             chosen = choose()
@@ -584,11 +585,11 @@ class K2Driver(driver.VolumeDriver):
             yield chosen
 
     def _on_active(self) -> OnArray:
-        """On the array where new things are made."""
+        """Run on the array where new objects are created."""
         return self._on(lambda: self._arrays.active)
 
     def _on_active_with(self, source: Row) -> OnArray:
-        """The same, for what is made of a row; of nothing if it is None.
+        """The same, for an object made from a row, or from none.
 
         :raises VolumeBackendAPIException: another array has the row
         """
@@ -596,23 +597,23 @@ class K2Driver(driver.VolumeDriver):
                         else self._arrays.with_source(source))
 
     def _on_array_of(self, row: Row) -> OnArray:
-        """On the array that has a row; the active for None."""
+        """Run on the array that has a row; on the active one for None."""
         return self._on(lambda: self._arrays.active if row is None
                         else self._arrays.of(row))
 
     def _on_current_array_of(self, row: Row) -> OnArray:
-        """The same, by the row as it is now."""
+        """The same, after reading the row again."""
         return self._on(lambda: self._current_array_of(row))
 
     def _on_common_array_of(self, rows: Iterable[Row]) -> OnArray:
-        """On the array that has all rows, as they are now.
+        """Run on the array that has all rows, after reading them again.
 
         :raises InvalidGroup: several arrays have them
         """
         return self._on(lambda: self._common_array_of(rows))
 
     def _current_array_of(self, row: Row) -> ArrayOperations:
-        """The array that has a row.
+        """The array that has a row, after reading it again.
 
         The caller may have read the row before a failover.
         """
@@ -636,9 +637,9 @@ class K2Driver(driver.VolumeDriver):
                  act: Callable[[ArrayOperations, list[Row]], tuple[
                      resolver.ModelUpdate, Updates]]
                  ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Do something on each array that has volumes of a group.
+        """Run on each array that has volumes of a group.
 
-        :raises GroupNotSupported: they are one replicated whole
+        :raises GroupNotSupported: they are one replicated consistency group
         """
         found = self._by_array(volumes) or {self._arrays.active: []}
         if len(found) > 1 and placement.is_consistent(group) and any(
@@ -656,7 +657,7 @@ class K2Driver(driver.VolumeDriver):
 
     def _on_others(self, those: Collection[ArrayOperations], what: str,
                    clear: Callable[[ArrayOperations], None]) -> None:
-        """Clear up on all arrays but those, as far as they let it."""
+        """Clean up on all arrays but those, as far as possible."""
         for other in self._arrays.others(those):
             try:
                 with errors.translated(), other.array.cleanup_deadline():
@@ -676,12 +677,12 @@ class K2Driver(driver.VolumeDriver):
         return found
 
     def _renew(self, row: Row) -> None:
-        """Have a row say where its volume is now; the rest stays as it is."""
+        """Update the array ids in a row; the rest stays as it is."""
         if self._arrays.targets:
             writes.renew(row)
 
     def _check_group(self, volume: Row) -> None:
-        """See that the active array has a new volume's group.
+        """Check that the active array has a new volume's group.
 
         :raises GroupNotSupported: another one has volumes of it
         """
@@ -701,7 +702,7 @@ class K2Driver(driver.VolumeDriver):
 
 def _peer(backend_id: str, other: ArrayOperations, address: str, rpo: int
           ) -> resolver.Peer:
-    """An array, as another one sees it."""
+    """An array, as seen by another one."""
     return resolver.Peer(backend_id, other.array, address, rpo,
                          other.deletion.release_copies,
                          other.deletion.leave_copies)
@@ -709,9 +710,10 @@ def _peer(backend_id: str, other: ArrayOperations, address: str, rpo: int
 
 def _changed(group: Row, added: Sequence[Row] | None,
              removed: Sequence[Row] | None) -> list[Row]:
-    """Rows that tell where a group is that is updated.
+    """Rows that show on which array the updated group is.
 
-    What leaves it may be elsewhere, or was never made; what joins may not.
+    Volumes that leave may be elsewhere, or were never created; those that join
+    may not.
     """
     leaving = [row for row in removed or () if row.provider_id]
     if leaving and not added:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""CHAP of a back end, and what os-brick is told of it."""
+"""CHAP of a back end, and its connection properties for os-brick."""
 
 import typing
 
@@ -25,9 +25,9 @@ LOG = logging.getLogger(__name__)
 
 
 def properties(login: chap.Login | None) -> dict[str, str]:
-    """What os-brick is told besides, nothing without CHAP.
+    """The additional connection properties; none without CHAP.
 
-    Nothing for discovery: connections name all portals, so there is none.
+    None for discovery: connections list all portals, so there is no discovery.
     """
     if login is None:
         return {}
@@ -44,7 +44,7 @@ def for_iscsi(configuration: typing.Any, database: typing.Any,
 
 
 def warn_without_iscsi(configuration: typing.Any) -> None:
-    """Warn that CHAP is asked for where there is none."""
+    """Warn if CHAP is configured for a transport without it."""
     if configuration.use_chap_auth:
         LOG.warning('use_chap_auth in section [%s] has no effect: CHAP is '
                     'for iSCSI, and this back end uses Fibre Channel.',

@@ -42,7 +42,7 @@ _SECRETS = ('san_password', 'k2_app_token', 'k2_replication_password',
             'replication_device')
 _DEVICE_KEYS = ('backend_id', 'san_ip', 'port', 'login', 'password', 'rpo',
                 'tls_fingerprint')
-#: What Cinder calls the array of the back end's own options: VolumeManager's
+#: Cinder's name for the array of the back end's own options: VolumeManager's
 #: FAILBACK_SENTINEL.
 PRIMARY_ID = 'default'
 _RPO = 300
@@ -61,7 +61,7 @@ _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
 class Target:
     """An array that volumes can be replicated to.
 
-    :ivar rpo: seconds between two copies, if a volume type does not say
+    :ivar rpo: seconds between two copies, if a volume type does not specify it
     :ivar address: its management address, with a port other than 443
     """
 
@@ -72,7 +72,7 @@ class Target:
 
 
 def register(configuration: typing.Any) -> None:
-    """Make the driver's options known to a back end's configuration."""
+    """Register the driver's options with a back end's configuration."""
     # The in-tree driver registers options of the same names when it
     # is imported, and fails if ours are there first. Both may serve back
     # ends of one cinder-volume while an operator changes over.
@@ -84,7 +84,7 @@ def register(configuration: typing.Any) -> None:
 
 
 def verdicts_directory() -> str:
-    """Where services keep what they learn of arrays (Cinder's state_path)."""
+    """Where services store capability verdicts (Cinder's state_path)."""
     return os.path.join(cfg.CONF.state_path, 'cinder-k2')
 
 
@@ -99,9 +99,9 @@ def driver_options(cinder_options: typing.Any) -> list[typing.Any]:
 
 @contextlib.contextmanager
 def option_errors(option: str) -> Iterator[None]:
-    """Say which option an error in the block comes from.
+    """Name the option in errors raised in the context.
 
-    :raises InvalidInput: in place of what oslo.config or others raise
+    :raises InvalidInput: instead of what oslo.config or others raise
     """
     try:
         yield
@@ -142,7 +142,7 @@ def rest_settings(configuration: typing.Any) -> rest.Settings:
 
 
 def replication_targets(configuration: typing.Any) -> tuple[Target, ...]:
-    """The arrays of ``replication_device``, in their order.
+    """The arrays of ``replication_device``, in order.
 
     :param configuration: one that ``rest_settings`` has accepted
     :raises InvalidInput: one of them cannot be used; the text names it and
@@ -192,7 +192,7 @@ def _target(configuration: typing.Any, device: Mapping[str, str]) -> Target:
 
 def _check_distinct(configuration: typing.Any, target: Target,
                     others: list[Target]) -> None:
-    """See that an array and its backend_id are there once.
+    """Check that each array and backend_id is configured only once.
 
     :raises ValueError: they are not
     """
@@ -217,7 +217,7 @@ def _credentials(configuration: typing.Any, device: Mapping[str, str]
     if not login:
         raise ValueError(_('it has no login, nor is there a san_login; add '
                            'one'))
-    # Not san_password: it may be meant for the other array alone.
+    # Not san_password: it may be for the other array only.
     password = (device.get('password')
                 or configuration.k2_replication_password)
     if not password:
@@ -229,7 +229,7 @@ def _credentials(configuration: typing.Any, device: Mapping[str, str]
 def _check_keys(device: Mapping[str, str]) -> None:
     unknown = sorted(set(device) - set(_DEVICE_KEYS))
     if unknown:
-        # Behind a comma in it, a part of a password reads as a key.
+        # After a comma in it, a part of a password looks like a key.
         raise ValueError(_('%(what)s; known keys are %(known)s, and a '
                            'password with a comma goes into '
                            'k2_replication_password') % {
@@ -256,7 +256,7 @@ def _port(device: Mapping[str, str]) -> int | None:
 
 def _settings(configuration: typing.Any, **own: typing.Any
               ) -> rest.Settings:
-    """Settings of one array; all but ``own`` are those of the back end."""
+    """Settings of one array; all but ``own`` are the back end's options."""
     return rest.Settings(
         verify=configuration.driver_ssl_cert_verify,
         ca_path=configuration.driver_ssl_cert_path,
@@ -269,21 +269,21 @@ def _settings(configuration: typing.Any, **own: typing.Any
 
 
 def _check_values(configuration: typing.Any) -> None:
-    """Read every option now: a wrong value shows when it is first read."""
+    """Read every option now: oslo.config reports wrong values on reading."""
     ours = [option.name for option in options.k2_opts + options.shared_opts]
     for name in [*ours, *_READ_FROM_CINDER]:
         with option_errors(name):
             getattr(configuration, name)
     ratio = configuration.max_over_subscription_ratio
     if ratio != 'auto' and float(ratio) < 1:
-        # Cinder's scheduler would refuse every volume.
+        # Otherwise Cinder's scheduler would refuse every volume.
         raise exception.InvalidInput(
             reason=_('max_over_subscription_ratio in cinder.conf: it must '
                      'be at least 1, or auto; it is %s') % ratio)
 
 
 def _check_required(configuration: typing.Any) -> None:
-    # The cloud manager takes a token in their place (CON-3).
+    # The cloud manager uses a token instead (CON-3).
     credentials = () if configuration.k2_sdp_id else _CREDENTIALS
     missing = [name for name in (*_REQUIRED, *credentials)
                if not configuration.safe_get(name)]

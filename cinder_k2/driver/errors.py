@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Errors of the array, translated to Cinder's at the driver's edge."""
+"""The array's errors, translated to Cinder's at the driver's boundary."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ R = typing.TypeVar('R')
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Let what is inside raise Cinder's exceptions only.
+    """Convert all exceptions in the context to Cinder's.
 
     :raises InvalidConnectorException: the connector lacks initiators
     :raises InvalidVolumeType: an extra spec has an unknown value
-    :raises InvalidGroup: a consistency group cannot be as asked for
-    :raises VolumeBackendAPIException: everything else the array or the
-        layers below say; the text is one line for the operator
+    :raises InvalidGroup: a consistency group cannot be as requested
+    :raises VolumeBackendAPIException: all other errors of the array or the
+        layers below; the text is one line for the operator
     """
     try:
         yield
@@ -61,23 +61,23 @@ def translated() -> Iterator[None]:
 
 @contextlib.contextmanager
 def operation(array: Array) -> Iterator[None]:
-    """Let what is inside be one operation of Cinder's on an array.
+    """Run one of Cinder's operations on an array in the context.
 
     It has k2_retry_timeout for all its calls together, and raises Cinder's
-    exceptions only, as ``translated`` says.
+    exceptions only, see ``translated``.
     """
     with translated(), array.deadline():
         yield
 
 
 def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a step at the start of the service fail with one plain line.
+    """Let a step of the service's start fail with a one-line error.
 
-    Cinder logs a traceback; the line stands before it, and the traceback
-    is without the innards of an HTTP library.
+    Cinder logs a traceback; the line precedes it, and the traceback omits the
+    internals of the HTTP library.
 
     :raises InvalidInput: an option is missing or wrong
-    :raises VolumeBackendAPIException: the array cannot serve
+    :raises VolumeBackendAPIException: the array is not usable
     """
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -95,14 +95,14 @@ def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def managing(what: str, reference: object) -> Iterator[None]:
-    """Say in Cinder's words why something cannot be managed.
+    """Convert the reasons against managing an object to Cinder's exceptions.
 
-    :param what: the row that is to stand for it
-    :param reference: what the operator gave
+    :param what: the row that is to represent it
+    :param reference: the operator's reference
     :raises ManageExistingAlreadyManaged: Cinder has it already
     :raises ManageExistingVolumeTypeMismatch: it is not of the type
-    :raises ManageExistingInvalidReference: everything else; the text has
-        every reason
+    :raises ManageExistingInvalidReference: everything else; the text has every
+        reason
     """
     try:
         yield
@@ -126,7 +126,7 @@ def _not_managed(error: exceptions.NotManageable, reference: object
 
 def busy_volume(error: exceptions.ObjectInUse,
                 name: str) -> exception.VolumeIsBusy:
-    """What delete_volume raises when the array must keep the volume."""
+    """The exception of delete_volume when the array must keep the volume."""
     return exception.VolumeIsBusy(
         _('Volume %(name)s cannot be deleted yet: %(why)s')
         % {'name': name, 'why': error})
@@ -134,7 +134,7 @@ def busy_volume(error: exceptions.ObjectInUse,
 
 def busy_snapshot(error: exceptions.ObjectInUse,
                   name: str) -> exception.SnapshotIsBusy:
-    """What delete_snapshot raises when the array must keep it."""
+    """The exception of delete_snapshot when the array must keep it."""
     return exception.SnapshotIsBusy(
         _('Snapshot %(name)s cannot be deleted yet: %(why)s')
         % {'name': name, 'why': error})

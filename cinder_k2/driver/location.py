@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Where a back end keeps its data, as back ends tell each other."""
+"""The location of a back end's data, which back ends exchange."""
 
 
 def info(system_id: str, protocol: str) -> str:
-    """Where a back end keeps its data: ``K2:<system id>:<protocol>``."""
+    """The location of a back end's data: ``K2:<system id>:<protocol>``."""
     return f'K2:{system_id}:{protocol}'
 
 

@@ -50,11 +50,11 @@ from tooz import coordination as tooz
 from cinder_k2.array import Array
 from cinder_k2 import exceptions
 
-# Longer than an operation may take with k2_retry_timeout at its default and
-# all that it did undone, short enough for callers to learn of trouble.
+# Longer than an operation may take with k2_retry_timeout at its default,
+# including its cleanup; short enough for callers to notice a problem.
 LOCK_TIMEOUT = 600
-# For attaches: the caller of one waits for the reply of Cinder, and may
-# ask again.
+# For attaches: their callers wait for the reply of Cinder, and may repeat the
+# request.
 ATTACH_LOCK_TIMEOUT = 20
 
 
@@ -65,11 +65,11 @@ def hosts(system_id: str, initiators: Iterable[str],
 
     Operations on hosts that share an initiator exclude each other.
 
-    :param timeout: seconds to wait for each lock; as for others by default
+    :param timeout: seconds to wait for each lock; default as for other locks
     :raises LockTimeout: another operation held it too long
     """
     with contextlib.ExitStack() as held:
-        # Connectors come from outside, and lock names become file names.
+        # Connectors are external input, and lock names become file names.
         for name in sorted({re.sub(r'[^0-9a-z.:-]', '_', i.lower())
                             for i in initiators}):
             held.enter_context(_lock(f'k2-{system_id}-host-{name}',
@@ -80,11 +80,11 @@ def hosts(system_id: str, initiators: Iterable[str],
 @contextlib.contextmanager
 def flattening(volume_id: str, timeout: float | None = None
                ) -> Iterator[None]:
-    """Hold a Cinder volume to flatten it, or against being flattened.
+    """Hold a Cinder volume to flatten it, or to prevent that.
 
     :param timeout: seconds to wait for it; LOCK_TIMEOUT if None
-    :raises ObjectInUse: another operation held it for longer, mostly since
-        it copies the data
+    :raises ObjectInUse: another operation held it for longer, usually to copy
+        the data
     """
     with contextlib.ExitStack() as held:
         try:
@@ -108,7 +108,7 @@ def group(system_id: str, group_id: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def group_on(array: Array, group_id: int) -> Iterator[None]:
-    """Hold a volume group; the time for the array begins then.
+    """Hold a volume group; the array's deadline begins after that.
 
     :raises LockTimeout: another operation held it too long
     """
@@ -137,18 +137,18 @@ def host_groups(volume_id: str) -> Iterator[None]:
 
 
 def forget_group(system_id: str, group_id: int) -> None:
-    """Remove the lock file of a volume group that is gone."""
+    """Remove the lock file of a deleted volume group."""
     coordination.synchronized_remove(_group_name(system_id, group_id))
 
 
 def forget_volume(volume_id: str) -> None:
-    """Remove the lock files of a Cinder volume that is gone."""
+    """Remove the lock files of a deleted Cinder volume."""
     coordination.synchronized_remove(_volume_name(volume_id))
     coordination.synchronized_remove(_flattening_name(volume_id))
 
 
 def forget_snapshot(snapshot_id: str) -> None:
-    """Remove the lock file of a Cinder snapshot that is gone."""
+    """Remove the lock file of a deleted Cinder snapshot."""
     coordination.synchronized_remove(_snapshot_name(snapshot_id))
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the scheduler hears of a back end."""
+"""Statistics of a back end for the scheduler."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
 
-# Cinder's evaluator minds the first two terms only of "a and b and c", and
-# cuts the figures off behind the point: hence the brackets, and whole
-# microseconds below. While an array is down its capacity is reported as 0.
+# Cinder's evaluator handles only the first two terms of "a and b and c", and
+# truncates figures to integers: hence the brackets, and whole microseconds
+# below. While an array is down its capacity is reported as 0.
 FILTER_FUNCTION = (
     '((capabilities.degraded == 0) and '
     '(capabilities.capacity_state != "full")) and '
@@ -49,10 +49,10 @@ GOODNESS_FUNCTION = (
     '100 * capabilities.free_capacity_gb / capabilities.total_capacity_gb '
     ': 0')
 
-# What Cinder takes for an array without data.
+# Below this, Cinder takes an array to be without data.
 _FIRST_RATIO = 20.0
 _LARGEST = 1 << 60
-# What a nearly empty array measures of its data says nothing.
+# The data reduction of a nearly empty array is meaningless.
 _LEAST_USE = 0.01
 
 _FEATURES: dict[str, typing.Any] = {
@@ -68,11 +68,11 @@ _FEATURES: dict[str, typing.Any] = {
 
 
 class Statistics:
-    """Statistics: few calls to the array, however many volumes it has.
+    """Statistics, in few calls to the array for any number of volumes.
 
     :param configuration: the options of the back end
-    :param name: that of the back end
-    :param fixed: what is always told of the driver
+    :param name: name of the back end
+    :param fixed: properties of the driver that never change
     """
 
     def __init__(self, known: arrays.ArraySet[ArrayOperations],
@@ -83,12 +83,12 @@ class Statistics:
         self._name = name
         self._fixed = fixed
         self._state = 'up'
-        # What was known last of the array.
+        # The last known values of the array.
         self._usage = array_usage.ArrayUsage()
 
     def read(self, functions: Mapping[str, str | None]
              ) -> dict[str, typing.Any]:
-        """What is told now; an array that is lost is down.
+        """Current statistics; a lost array is down.
 
         :param functions: of filter and goodness
         """
@@ -106,9 +106,9 @@ class Statistics:
     def _measure(self) -> tuple[array_usage.ArrayUsage, str]:
         """The usage of the array, and why it is down if it is.
 
-        Down is what does not answer or refuses the login, whatever word the
-        array has for its state. What is down has no capacity: no filter of
-        Cinder's looks at its state.
+        An array is down if it does not reply or refuses the login, whatever
+        state it reports. Its capacity is then 0: no filter of Cinder's looks
+        at its state.
         """
         try:
             return self._arrays.active.array.system.usage(), ''
@@ -118,7 +118,7 @@ class Statistics:
                 capacity=array_usage.NOTHING), str(error)
 
     def _log_change(self, state: str, why: str) -> None:
-        """Say once that the array went down, and once that it is back."""
+        """Log once that the array went down, and once that it is back."""
         if state == self._state:
             return
         self._state = state
@@ -145,14 +145,14 @@ class Statistics:
             volume_types.DEDUP.key: list(volume_types.DEDUP.values)}
 
     def _reconcile(self) -> None:
-        """Remove mappings that nothing needs. Mostly no call."""
+        """Remove unused mappings. Usually no call."""
         for one in self._arrays.others(()):
             one.reconciliation.run()
 
     def _replication_status(self, state: str) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.
 
-        What can go on is resumed. Cinder asks for what is left then.
+        Sessions are resumed where possible. Cinder then asks for the rest.
         """
         if not self._arrays.targets or state != 'up':
             return {}
@@ -174,12 +174,12 @@ class Statistics:
                 'replication_targets': targets}
 
     def _ratio(self, usage: array_usage.ArrayUsage) -> float:
-        """``max_over_subscription_ratio``, from the array where asked."""
+        """``max_over_subscription_ratio``, from the array if "auto"."""
         conf, capacity = self._configuration, usage.capacity
         used = capacity.total - capacity.free
         if (conf.auto_calc_max_oversubscription_ratio
                 and used > 0 and capacity.provisioned_volumes):
-            # The scheduler takes no ratio below one.
+            # The scheduler accepts no ratio below one.
             return max(capacity.provisioned_volumes / used, 1.0)
         if conf.max_over_subscription_ratio != 'auto':
             return float(conf.max_over_subscription_ratio)
@@ -190,9 +190,9 @@ class Statistics:
 
 def extra_specs(strategies: Sequence[str]
                 ) -> Iterator[tuple[volume_types.ExtraSpec, str | None]]:
-    """The extra specs, and what each stands for when it is not set.
+    """The extra specs, and the default of each.
 
-    :param strategies: ways to clone of this back end
+    :param strategies: clone strategies of this back end
     """
     for spec in volume_types.EXTRA_SPECS:
         yield spec, (','.join(strategies) if spec is volume_types.STRATEGY
@@ -221,7 +221,7 @@ def _health(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
 
 
 def _load(found: rest.Performance | None) -> dict[str, typing.Any]:
-    """STA-5. Figures that are missing are 0: None upsets the evaluator."""
+    """STA-5. Missing figures are 0: None breaks the evaluator."""
     figures = found or rest.Performance()
     values = {
         'iops': figures.iops_avg,

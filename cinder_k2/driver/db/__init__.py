@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The only door to the rows of Cinder's database.
+"""The only access to the rows of Cinder's database.
 
-Everything else reads rows that Cinder hands over, and returns model updates.
+Everything else reads rows that Cinder passes, and returns model updates.
 """

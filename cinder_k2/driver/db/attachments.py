@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who uses a volume from where, by Cinder's attachment rows. All reads.
+"""Users of a volume on each host, from Cinder's attachment rows. Read-only.
 
-Several attachments of a volume to one host share a mapping, which must go
-with the last of them. Cinder removes the row of an attachment after the
-driver is done, and notes the connector of one after the driver has mapped:
-so of two detaches each may see the other's row, and a row may not tell yet
-which host it is for. Both count as users here; mappings that stay for no
+Several attachments of a volume to one host share a mapping, which must be
+removed with the last of them. Cinder removes the row of an attachment after
+the driver is done, and stores the connector of a new one after the driver has
+mapped: so two concurrent detaches may each see the other's row, and a row may
+not yet show its host. Both count as users here; mappings that stay for no
 other reason are removed by ``cinder_k2.driver.operations.reconciliation``.
 
 Rows are read under the host's lock.
@@ -38,15 +38,15 @@ class Attachments:
         self._transport = transport
 
     def at(self, volume: typing.Any, initiators: list[str]) -> int:
-        """How many attachments use the volume at the host of these."""
+        """The number of attachments of the volume at the host of these."""
         return self._placed(_rows(volume), initiators)
 
     def using(self, volume: typing.Any, initiators: list[str]) -> int:
-        """How many use it there, or may.
+        """How many attachments use it there, or may.
 
-        Of volumes that several may attach, also rows without a connector
-        count: reservations, and attaches whose connector Cinder is about to
-        note. Others are reserved for another host before they leave one.
+        For multiattach volumes, rows without a connector count as well:
+        reservations, and attaches whose connector Cinder is about to store.
+        Other volumes are reserved for another host before they leave one.
         """
         rows = _rows(volume)
         unplaced = self._unplaced(rows) if volume.multiattach else 0
@@ -58,7 +58,7 @@ class Attachments:
         return bool(self._placed(rows, initiators) or self._unplaced(rows))
 
     def coming(self, volume: typing.Any) -> int:
-        """How many rows do not tell of which host they are."""
+        """The number of rows that do not show their host."""
         return self._unplaced(_rows(volume))
 
     def elsewhere(self, volume: typing.Any, initiators: list[str]
@@ -78,7 +78,7 @@ class Attachments:
         return sum(not self._initiators(row) for row in rows)
 
     def _initiators(self, row: Row) -> list[str]:
-        """The initiators of a row; none if it does not tell."""
+        """The initiators of a row; none if it does not show them."""
         try:
             return self._transport.initiators(row.connector or {})
         except transports.NoInitiators:
@@ -86,11 +86,11 @@ class Attachments:
 
 
 def _rows(volume: typing.Any) -> list[Row]:
-    """The rows as they are now: those in hand may be older than the lock."""
+    """The current rows: those passed in may be older than the lock."""
     return list(objects.VolumeAttachmentList.get_all_by_volume_id(
         volume._context, volume.id))
 
 
 def _folded(initiators: list[str]) -> set[str]:
-    """For comparison: initiators have no case (INI-4, INI-5)."""
+    """Normalized: initiators are case-insensitive (INI-4, INI-5)."""
     return {initiator.lower() for initiator in initiators}

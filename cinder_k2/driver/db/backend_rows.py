@@ -23,7 +23,7 @@ _BINARY = 'cinder-volume'
 
 
 class BackendRows:
-    """What Cinder's database has of one back end. All reads.
+    """Cinder's rows of one back end. Read-only.
 
     :param driver: Cinder's, which knows its host and cluster
     """
@@ -32,7 +32,7 @@ class BackendRows:
         self._driver = driver
 
     def is_failing_over(self) -> bool:
-        """Whether a failover or failback is at work; it suspends, too."""
+        """Whether a failover or failback is running; these suspend, too."""
         driver, admin = self._driver, context.get_admin_context()
         row = (objects.Cluster.get_by_id(admin, None, name=driver.cluster_name,
                                          binary=_BINARY)
@@ -42,7 +42,7 @@ class BackendRows:
                     == fields.ReplicationStatus.FAILING_OVER)
 
     def is_moving(self, volume: typing.Any) -> bool:
-        """Whether a failover or failback of a volume is at work."""
+        """Whether a failover or failback of a volume is running."""
         group = volume.group_id and volume.group
         return self.is_failing_over() or bool(
             group and group.replication_status

@@ -27,10 +27,10 @@ _LENGTH = 16
 
 
 class Secrets:
-    """Passwords by array and initiator, alike for all back ends of Cinder.
+    """Passwords by array and initiator, the same for all back ends.
 
-    Cinder keeps what came first and lets no driver change or remove it, so
-    services that meet agree.
+    Cinder stores the first value and lets no driver change or remove it, so
+    concurrent services agree.
 
     :param database: Cinder's database API, as drivers get it
     """
@@ -51,7 +51,7 @@ class Secrets:
                      if row['key'] == _KEY), None)
 
     def keep(self, initiator: str, secret: str) -> str:
-        """Keep a password; the one that others kept before, if any.
+        """Store a password; returns the stored one, maybe an earlier one.
 
         :raises SecretsUnavailable: the database fails
         """
@@ -69,8 +69,8 @@ class Secrets:
         return str(volume_utils.generate_password(_LENGTH))
 
     def _store(self) -> driver_utils.VolumeDriverUtils:
-        # Several back ends may serve one array, where hosts are the same
-        # for all of them.
+        # Several back ends may use one array, where hosts are the same for all
+        # of them.
         return driver_utils.VolumeDriverUtils(
             f'k2-{self._array.system.id}', self._database)
 
@@ -80,7 +80,7 @@ def _database_errors(initiator: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Texts of databases show what was to be stored: leave them out.
+        # Database errors quote the values to be stored: leave them out.
         raise _unavailable(initiator, type(error).__name__) from None
 
 

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which of an array's objects Cinder has, by the rows of its database.
+"""The array's objects that belong to Cinder, from the rows of its database.
 
-A row stands for what its provider_id names; without one that holds good
-here, for what has its name. Rows of every back end count.
+A row owns the object in its provider_id; without one that is valid here, the
+object with its name. Rows of every back end count.
 """
 
 from collections.abc import Iterable
@@ -32,14 +32,14 @@ Row = typing.Any
 
 
 class Ownership:
-    """Cinder's ids by what they have on one array."""
+    """Cinder's ids by their objects on one array."""
 
     def __init__(self) -> None:
         self._by_ref: dict[rest.Ref, str] = {}
         self._by_name: dict[str, str] = {}
 
     def of(self, ref: rest.Ref, *names: str | None) -> str | None:
-        """Cinder's id of what is that object, or has one of the names."""
+        """Cinder's id of that object, or of one with one of the names."""
         found = self._by_ref.get(ref)
         for name in names:
             found = found or self._by_name.get(name or '')
@@ -47,7 +47,7 @@ class Ownership:
 
     def add(self, row: Row, ref: rest.Ref | None, names: Iterable[str]
             ) -> None:
-        """Enter a row; names count only if it has no object here."""
+        """Add a row; names count only if it has no object here."""
         if ref is not None:
             self._by_ref[ref] = row.id
         else:
@@ -57,10 +57,10 @@ class Ownership:
 def volumes(system_id: str, rows: Iterable[Row] = (), *,
             having: tuple[str, str | int] | None = None,
             names: Iterable[str | None] = ()) -> Ownership:
-    """Who owns volumes and views of an array.
+    """Owners of volumes and views of an array.
 
-    :param rows: rows that are known already
-    :param having: what provider_id must have for more rows to be read from
+    :param rows: rows that are already known
+    :param having: what provider_id must contain for more rows to be read from
         the database; those of the whole array if not given
     :param names: names of objects, whose rows are read, too
     """
@@ -81,10 +81,10 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
 def snapshots(system_id: str, rows: Iterable[Row] = (), *,
               having: tuple[str, str | int] | None = None,
               names: Iterable[str | None] = ()) -> Ownership:
-    """Who owns snapshots of an array; see ``volumes``."""
+    """Owners of snapshots of an array; see ``volumes``."""
     owners = Ownership()
     read = objects.SnapshotList.get_all
-    # Cinder cannot look for several ids of snapshots at once.
+    # Cinder cannot search for several ids of snapshots at once.
     named = [row for key in _ids(names) for row in _read(read, {'id': key})]
     for row in [*rows, *_read(read, _pattern(system_id, having)), *named]:
         made = provider_id.decode(ArraySnapshot, system_id, row.provider_id)
@@ -99,7 +99,7 @@ def _ids(names: Iterable[str | None]) -> list[str]:
 
 def _pattern(system_id: str, having: tuple[str, str | int] | None
              ) -> dict[str, typing.Any]:
-    # A tilde asks for rows that contain the text.
+    # A tilde searches for rows that contain the text.
     return {'provider_id~': provider_id.fragment(
         *(having or ('system', system_id)))}
 

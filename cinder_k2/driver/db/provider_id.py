@@ -12,15 +12,15 @@
 
 """The array's ids in ``provider_id`` of Cinder's rows.
 
-They save the call that looks a name up. They hold good on the array they
-were made on only; anything else, such as rows of the in-tree driver,
-reads as None and is looked up by name.
+They save the call that looks a name up. They are valid only on the array they
+were created on; anything else, such as rows of the in-tree driver, decodes as
+None and is looked up by name.
 
-They hold good for one row only, too. Cinder copies provider_id when it makes
+They are also valid for one row only. Cinder copies provider_id when it makes
 the target of a migration, or an image's volume, from the row of another
-volume; until the new row has a volume of its own, the ids in it are that
-other one's. So they say whose they are: the beginning of the row's name_id,
-which Cinder swaps together with provider_id when a migration is complete.
+volume; until the new row has its own volume, the ids in it belong to the other
+row. So they include their owner: the beginning of the row's name_id, which
+Cinder swaps together with provider_id when a migration is complete.
 """
 
 import json
@@ -31,8 +31,8 @@ from cinder_k2.array import ArrayVolume
 
 T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
-# What a value calls each field. Rows have these keys: a field may get another
-# name, its key may not.
+# The key of each field in a value. Rows have these keys: a field may be
+# renamed, its key may not.
 _KEYS: dict[type, dict[str, str]] = {
     ArrayVolume: {
         'group': 'group', 'volume': 'volume', 'view': 'view',
@@ -48,7 +48,7 @@ _KEYS: dict[type, dict[str, str]] = {
         'named': 'named'}}
 _FIELDS = {kind: {key: field for field, key in keys.items()}
            for kind, keys in _KEYS.items()}
-# So many characters of a name_id tell rows apart.
+# Characters of a name_id that are enough to distinguish rows.
 _OWNER = 8
 
 
@@ -89,7 +89,7 @@ def decode(kind: type[T], system_id: str, value: str | None,
 
 
 def system_of(value: str | None) -> str | None:
-    """The array that a ``provider_id`` is about; None if it is not ours."""
+    """The array that a ``provider_id`` belongs to; None if it is not ours."""
     try:
         system: str = json.loads(value or '')['system']
     except (ValueError, TypeError, KeyError):
@@ -98,7 +98,7 @@ def system_of(value: str | None) -> str | None:
 
 
 def is_replicated(value: str | None) -> bool:
-    """Whether a ``provider_id`` is about a volume that is replicated."""
+    """Whether a ``provider_id`` belongs to a volume that is replicated."""
     try:
         return bool(json.loads(value or '')['replicated'])
     except (ValueError, TypeError, KeyError):
@@ -106,8 +106,8 @@ def is_replicated(value: str | None) -> bool:
 
 
 def fragment(key: str, value: str | int) -> str:
-    """The text of one entry in every value that has it.
+    """The text of one entry, in every value that contains it.
 
-    A number may be the beginning of a longer one there.
+    It may also match a longer number.
     """
     return json.dumps({key: value}, separators=(',', ':'))[1:-1]

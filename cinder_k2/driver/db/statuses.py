@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Words that Cinder's rows have for the status of things."""
+"""Status values in Cinder's rows."""
 
 from cinder.objects import fields
 

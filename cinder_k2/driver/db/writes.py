@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every write to Cinder's rows that is no model update.
+"""Every write to Cinder's rows that is not a model update.
 
-The design page has the reason of each. All are conditional on what was read,
-so that nobody's change is lost, where not said otherwise.
+The design page has the reason for each. All are conditional on the values that
+were read, so that no concurrent change is lost, unless stated otherwise.
 """
 
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ Values = Mapping[str, typing.Any]
 
 
 def current(row: Row) -> Row:
-    """A row as the database has it now."""
+    """The current state of a row in the database."""
     return type(row).get_by_id(row._context, row.id)
 
 
 def renew(row: Row) -> Row:
-    """Have a row in hand name the ids that the database has now.
+    """Update a row object with the ids that the database has now.
 
     The rest of it stays as it is, and nothing is written. Cinder uses a new
-    volume before it saves the ids of it: such a row keeps those in hand.
+    volume before it saves its ids: such a row keeps the ones it has.
 
-    :returns: the row as the database has it now
+    :returns: the current row in the database
     """
     now = current(row)
     if now.provider_id not in (None, row.provider_id):
@@ -46,18 +46,18 @@ def renew(row: Row) -> Row:
 
 
 def set_if_unmoved(row: Row, values: Values) -> bool:
-    """Change a row that still has the ids which were read.
+    """Change a row that still has the ids that were read.
 
-    :returns: whether it had
+    :returns: whether it had them
     """
     return bool(row.conditional_update(
         dict(values), {'provider_id': row.provider_id}))
 
 
 def set_if_at_rest(volume: Row, values: Values, status: Values) -> bool:
-    """Change a volume that nothing was done to since it was read.
+    """Change a volume on which no operation started since it was read.
 
-    :param status: of its replication, that it is to have
+    :param status: its replication_status, as a condition
     :returns: whether it was changed
     """
     return bool(volume.conditional_update(dict(values), {
@@ -66,15 +66,15 @@ def set_if_at_rest(volume: Row, values: Values, status: Values) -> bool:
 
 
 def set_replication(row: Row, values: Values) -> None:
-    """Say what became of the replication of a volume or group.
+    """Save the replication status of a volume or group.
 
-    Whatever the row says: it is what the arrays say.
+    Unconditionally: the arrays decide.
     """
     row.conditional_update(dict(values), {})
 
 
 def replace_replication(group: Row, values: Values, before: Values) -> None:
-    """Change the status of a group's replication, if it is as before."""
+    """Change the status of a group's replication, if it is unchanged."""
     group.conditional_update(dict(values), dict(before))
 
 
@@ -87,5 +87,5 @@ def repair_group(group: Row, values: Values, before: Values) -> None:
 
 
 def remove_snapshot(snapshot: Row) -> None:
-    """Remove the row of a snapshot that the driver asked Cinder to take."""
+    """Remove the row of a snapshot that the driver requested from Cinder."""
     snapshot.destroy()

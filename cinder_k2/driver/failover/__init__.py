@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Several arrays of one back end: which serves, and changing that."""
+"""The arrays of one back end: which one is active, and failover."""

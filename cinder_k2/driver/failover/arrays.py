@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The arrays of one back end, and which of them has what."""
+"""The arrays of one back end, and the volumes on each."""
 
 from collections.abc import Collection
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from cinder_k2 import rest
 
 
 class OneArray(typing.Protocol):
-    """What must be known of an array here."""
+    """The attributes of an array that are used here."""
 
     @property
     def array(self) -> Array:
@@ -43,8 +43,8 @@ class ArraySet(typing.Generic[S]):
 
     :param primary: the array of the back end's own options
     :param targets: replication targets by backend_id
-    :param active: backend_id of the one that serves; None, empty or
-        "default" for the primary
+    :param active: backend_id of the active one; None, empty or "default" for
+        the primary
     :raises KeyError: there is no such target
     """
 
@@ -54,7 +54,7 @@ class ArraySet(typing.Generic[S]):
         self.activate(active)
 
     def activate(self, backend_id: str | None) -> None:
-        """Let an array serve from now on.
+        """Make an array the active one.
 
         :raises KeyError: there is no such target
         """
@@ -64,7 +64,7 @@ class ArraySet(typing.Generic[S]):
 
     @property
     def active(self) -> S:
-        """Where new volumes go, and rows that say nothing else."""
+        """The array for new volumes, and for rows that do not name another."""
         return self._by_id[self.active_id]
 
     @property
@@ -86,11 +86,11 @@ class ArraySet(typing.Generic[S]):
     def of(self, row: typing.Any) -> S:
         """The array that has a volume or snapshot.
 
-        The ids in its row say so. A snapshot that has none is where its
-        volume is. Other arrays are asked who they are only if the one that
-        serves is not meant.
+        Decided by the ids in its row. A snapshot without ids is where its
+        volume is. Other arrays are asked for their ids only if the ids are not
+        the active array's.
 
-        :raises RestError: the array that may have it does not answer
+        :raises RestError: the array that may have it does not reply
         """
         system = provider_id.system_of(row.provider_id)
         if system is None:
@@ -108,8 +108,8 @@ class ArraySet(typing.Generic[S]):
     def _without_ids(self, volume: typing.Any) -> S:
         """The array that has a volume whose row has no ids.
 
-        The in-tree driver makes all on the primary, whichever array
-        serves. What was not made yet is to be on the one that does.
+        The in-tree driver creates all on the primary, whichever array is
+        active. A volume that does not exist yet will be on the active array.
         """
         made_on_primary = (volume.launched_at is not None
                            and volume.replication_status != _FAILED_OVER)
@@ -117,7 +117,7 @@ class ArraySet(typing.Generic[S]):
                 else self.active)
 
     def _ask(self, ordered: Sequence[S], system: str) -> S:
-        """Ask arrays who they are; one that is lost may not be meant."""
+        """Ask arrays for their ids; a lost one may not be the right one."""
         lost: list[rest.RestError] = []
         for one in ordered:
             try:
@@ -130,9 +130,9 @@ class ArraySet(typing.Generic[S]):
         return self.active
 
     def with_source(self, row: typing.Any) -> S:
-        """The array that serves, for what is made from a row.
+        """The active array, for an object made from a row.
 
-        :raises ArrayNotActive: another array has that
+        :raises ArrayNotActive: another array has the row
         """
         one = self.of(row)
         if one is not self.active:

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Failover and failback: which array is to serve, and what Cinder hears.
+"""Failover and failback: choice of the array, and updates for Cinder.
 
-Each row says which array has its volume. So what failed over and what could
-not is told apart by the rows, whatever Cinder believes of the back end.
+Each row names the array that has its volume. So the rows show what failed over
+and what did not, whatever Cinder's state of the back end.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ Updates = list[Update]
 
 
 class Failover:
-    """What ``cinder failover-host`` and failover of groups ask for.
+    """Implements ``cinder failover-host`` and failover of groups.
 
     Cinder's contract: doc/source/contributor/replication.rst of Cinder.
 
@@ -67,16 +67,15 @@ class Failover:
                       ) -> tuple[str, Updates, Updates]:
         """Fail over to another array; "default" fails everything back.
 
-        It can be called again for what did not get there.
+        It can be called again for volumes that were not moved.
 
-        :param volumes: those that Cinder believes to be replicated
-        :param secondary_id: backend_id of a replication_device; None: the
-            one that has most of the volumes
-        :returns: the array that serves now; the updates of volumes, of
-            groups
-        :raises InvalidReplicationTarget: there is no such target, or none
-            from where the volumes are, or it does not answer. With any other
-            exception Cinder would take no further request for a failover.
+        :param volumes: volumes that Cinder lists as replicated
+        :param secondary_id: backend_id of a replication_device; None: the one
+            that has most of the volumes
+        :returns: the active array; the updates of volumes, of groups
+        :raises InvalidReplicationTarget: there is no such target, or none for
+            where the volumes are, or it does not reply. After any other
+            exception Cinder would accept no further failover request.
         """
         moved = self.failover(context, volumes, secondary_id, groups)
         self.failover_completed(context, moved[0])
@@ -86,7 +85,7 @@ class Failover:
                  secondary_id: str | None = None,
                  groups: Sequence[typing.Any] | None = None
                  ) -> tuple[str, Updates, Updates]:
-        """The same in a cluster, whose services hear of it afterwards."""
+        """The same in a cluster, whose services are notified afterwards."""
         backend_id = self._target(secondary_id, volumes)
         updates = self._move(volumes, backend_id)
         return backend_id, [
@@ -98,7 +97,7 @@ class Failover:
 
     def failover_completed(self, context: typing.Any,
                            active_backend_id: str | None = None) -> None:
-        """Use the array that serves from now on. No call.
+        """Use the array that is active from now on. No call.
 
         :raises InvalidReplicationTarget: cinder.conf does not have it
         """
@@ -111,22 +110,24 @@ class Failover:
                              volumes: Sequence[typing.Any],
                              secondary_backend_id: str | None = None
                              ) -> tuple[Update, Updates]:
-        """Let another array serve one group; "default": its first again.
+        """Fail over one group to another array; "default" fails it back.
 
-        What could not be moved is served as before, so its status stays.
+        Volumes that could not be moved stay usable where they were, so their
+        status stays.
 
         :returns: the updates of the group, and of its volumes
         """
         try:
             if self._backend_rows.is_failing_over():
-                # It may be about to hand over what this would give back.
+                # It may be about to move the same volumes in the other
+                # direction.
                 raise _unusable(_(
                     'a failover, or failback, of the back end is at work; '
                     'try again after that'))
             moved = self._move(volumes, self._target(secondary_backend_id,
                                                      volumes))
         except exception.InvalidReplicationTarget as error:
-            # If it were raised Cinder would set all volumes to error.
+            # If this raised, Cinder would set all volumes to error.
             LOG.error('Group %(id)s: %(why)s', {'id': group.id, 'why': error})
             moved = {volume.id: replication.in_error(str(error))
                      for volume in volumes}
@@ -134,7 +135,7 @@ class Failover:
         return _group_update(group, list(updates.values())), [
             {'id': volume.id, **updates[volume.id]} for volume in volumes]
 
-    # Where to
+    # Choice of the target
 
     def _target(self, wanted: str | None,
                 volumes: Sequence[typing.Any]) -> str:
@@ -177,11 +178,11 @@ class Failover:
         targets = self._arrays.targets
         return targets[0] if len(targets) == 1 else max(targets, key=sessions)
 
-    # Moving
+    # Moving volumes
 
     def _move(self, volumes: Sequence[typing.Any],
               backend_id: str) -> Mapping[str, Update]:
-        """Let an array serve volumes; the update of each, by its id."""
+        """Move volumes to an array; returns the update of each, by id."""
         target = self._arrays.named(backend_id)
         LOG.info('%(count)d volumes are to be served by the array at '
                  '%(address)s.', {'count': len(volumes),
@@ -205,7 +206,7 @@ class Failover:
         return updates
 
     def _check_another(self, target: ArrayOperations) -> None:
-        """See that a target is not the primary, under another address.
+        """Check that a target is not the primary under another address.
 
         No call to the primary.
 
@@ -233,32 +234,32 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
         return {'replication_status': _STATUS.DISABLED}
     repaired = (group.status == statuses.Group.ERROR
                 and group.replication_status == _STATUS.FAILOVER_ERROR)
-    # Cinder puts what is right at failback in the place of "failed over".
+    # Cinder replaces "failed over" by the right status at failback.
     return {'replication_status': found[0] if found else _STATUS.FAILED_OVER,
             **({'status': statuses.Group.AVAILABLE} if repaired else {})}
 
 
 def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
-    """The update of a group, after its row says so, as its volumes' do.
+    """The update of a group, after saving it in the row, like its volumes'.
 
     Cinder saves it after all volumes, and not at all if one is deleted
-    meanwhile. One without volumes is as Cinder says of the back end.
+    meanwhile. A group without volumes gets the status of the back end.
     """
     update = _group_update(group, volumes)
     try:
         if volumes:
             writes.set_replication(group, update)
     except Exception as error:
-        # The database's own; Cinder tries, too.
+        # Errors of the database; Cinder saves it, too.
         LOG.error('The row of group %(id)s was not changed: %(error)s',
                   {'id': group.id, 'error': error})
     return update
 
 
 def _of_group(update: Update) -> Update:
-    """What Cinder is to be told if it was a group that was to be moved.
+    """The status for Cinder if a group was to be moved.
 
-    It takes every other status for success.
+    It treats every other status as success.
     """
     if update['replication_status'] != _STATUS.FAILOVER_ERROR:
         return update

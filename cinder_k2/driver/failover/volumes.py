@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Moving volumes from array to array, and what their rows say then."""
+"""Moving volumes between arrays, and the updates of their rows."""
 
 import collections
 from collections.abc import Callable
@@ -48,20 +48,20 @@ Volumes = Sequence[typing.Any]
 Update = dict[str, typing.Any]
 Outcomes = Mapping[str, failover.Outcome]
 
-# What is saved before Cinder does so, too.
+# Saved before Cinder does so, too.
 _SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
 _SPLIT = ('Its group was failed over, or back, in part: call failover-host '
           'once more with the target, then with "default".')
 _IN_PART = ('It is not replicated, but others of its group are. Turn the '
             'replication of the group off and on again.')
-# Of what Cinder has a row of, and no array a volume.
+# The statuses of volumes with a row in Cinder, but no object on an array.
 _UNMADE = failover.Outcome(failover.ORIGIN, {}, 'It was never made.')
 
 
 def units(volumes: Volumes) -> list[failover.ReplicationUnit]:
-    """What has a session each: volumes, and consistency groups.
+    """The units with one session each: volumes, and consistency groups.
 
-    A volume that was never made is none of its group's.
+    A volume that was never created is not part of its group.
     """
     return [failover.ReplicationUnit(key, naming.session_names(key), tuple(
         naming.volume(one.name_id) for one in its), _are_reserved(its))
@@ -69,7 +69,7 @@ def units(volumes: Volumes) -> list[failover.ReplicationUnit]:
 
 
 def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
-    """The volumes that were made, by the id in their session's name."""
+    """The created volumes, by the id in their session's name."""
     members = collections.defaultdict(list)
     for volume in volumes:
         if volume.launched_at is not None:
@@ -80,14 +80,15 @@ def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
 def fail_over(volumes: Volumes, target: ArrayOperations,
               every: arrays.ArraySet[ArrayOperations]
               ) -> Mapping[str, Update]:
-    """Let a replication target serve; no call to the primary.
+    """Fail over to a replication target; no call to the primary.
 
-    Also what its rows say is there may have been closed again, by a failback
-    that was interrupted. What another target serves stays there, as it is.
+    Volumes that are already there by their rows may have been closed again, by
+    a failback that was interrupted. Volumes on another target stay there,
+    unchanged.
 
     :returns: the update of each volume, by its id
-    :raises RestError, K2Error: it does not answer; nothing is to be said of
-        any volume
+    :raises RestError, K2Error: it does not reply; there are no updates of
+        volumes
     """
     others = _systems([operations for name in every.targets
                        if (operations := every.named(name)) is not target])
@@ -113,17 +114,17 @@ def fail_over(volumes: Volumes, target: ArrayOperations,
 
 
 def copied_to(system: str, volumes: Volumes) -> Volumes:
-    """Volumes that an array has, or is to have the copies of, by their rows.
+    """Volumes that an array has, or is to have copies of, by their rows.
 
-    What else it has of their names may be years old: of a time when they
-    were replicated to it, and left there when it could not be reached.
+    Other objects with their names may be years old: from a time when they were
+    replicated to it, and left there when it could not be reached.
     """
     strays = {_key(v) for v in volumes if _is_stray(v, system)}
     return [v for v in volumes if _key(v) not in strays]
 
 
 def _is_stray(volume: typing.Any, system: str) -> bool:
-    """Whether a row says that it is another array that has the copy."""
+    """Whether a row names another array as the one with the copy."""
     known = _known(volume)
     return (known is not None and known.target not in (None, system)
             and provider_id.system_of(volume.provider_id) != system)
@@ -131,7 +132,7 @@ def _is_stray(volume: typing.Any, system: str) -> bool:
 
 def _strays(volumes: Volumes, ready: Volumes, target: Array
             ) -> dict[str, failover.Outcome]:
-    """What becomes of those that are copied to another array."""
+    """The updates of volumes that are replicated to another array."""
     stray = failover.Outcome(failover.ORIGIN, {}, (
         f'It is not replicated to the array at {target.address}. Fail over to '
         'the one that it is replicated to.'))
@@ -140,10 +141,10 @@ def _strays(volumes: Volumes, ready: Volumes, target: Array
 
 
 def _repair_names(array: Array, volumes: Volumes) -> None:
-    """Have rows of migrated volumes say which id is in the names.
+    """Store in rows of migrated volumes which id is in the names.
 
-    The in-tree driver names them by their own, and leaves the other one
-    in the row. One call if there are any.
+    The in-tree driver names them by their own id, and leaves the other one in
+    the row. One call if there are any.
     """
     migrated = [v for v in volumes
                 if v.provider_id is None and v.id != v.name_id]
@@ -159,7 +160,7 @@ def _repair_names(array: Array, volumes: Volumes) -> None:
 
 
 def _systems(those: Sequence[ArrayOperations]) -> frozenset[str]:
-    """Who arrays are, as far as they say. No call for those met before."""
+    """The ids of arrays, as far as they reply. No call for known ones."""
     found = set()
     for array in (operations.array for operations in those):
         try:
@@ -194,9 +195,9 @@ def fail_back(volumes: Volumes, primary: ArrayOperations,
 def _of_plain(volumes: Volumes, primary: ArrayOperations) -> dict[str, Update]:
     """The updates of volumes without a session.
 
-    That is an error if it is why their groups are replicated in part: the
-    service was killed when it turned that on, or off. Cinder turns it off
-    only if no volume says that it is.
+    That is an error if their groups are replicated in part because the service
+    was killed while it enabled or disabled replication. Cinder disables it
+    only if no volume shows that it is disabled.
     """
     plain = {v.id: v for v in volumes if _is_plain(v, primary)}
     in_part = {v.group_id for v in volumes if v.id not in plain
@@ -209,14 +210,14 @@ def _of_plain(volumes: Volumes, primary: ArrayOperations) -> dict[str, Update]:
 def _places(volumes: Volumes, every: arrays.ArraySet[ArrayOperations],
             updates: dict[str, Update]
             ) -> dict[ArrayOperations, list[typing.Any]]:
-    """Which array has which volumes.
+    """The volumes on each array.
 
-    :param updates: gets those of volumes whose array does not answer
+    :param updates: receives those of volumes whose array does not reply
     """
     by_system: dict[typing.Any, list[typing.Any]] = (
         collections.defaultdict(list))
     for volume in volumes:
-        # Where one without ids is takes no call.
+        # Locating one without ids takes no call.
         by_system[provider_id.system_of(volume.provider_id)
                   or every.of(volume)].append(volume)
     places: dict[ArrayOperations, list[typing.Any]] = (
@@ -233,9 +234,9 @@ def _places(volumes: Volumes, every: arrays.ArraySet[ArrayOperations],
 def _without_split(places: dict[ArrayOperations, list[typing.Any]],
                    updates: dict[str, Update]
                    ) -> dict[ArrayOperations, list[typing.Any]]:
-    """Leave out groups whose rows say that they are in two places.
+    """Leave out groups whose rows are on two arrays.
 
-    The service was killed when it saved them, and hosts may have either.
+    The service was killed while it saved them, and hosts may use either array.
     """
     places_of = collections.defaultdict(set)
     for operations, its in places.items():
@@ -265,9 +266,9 @@ def _fail_back_from(volumes: Volumes, active: ArrayOperations,
 
 def _on_primary(volumes: Volumes, primary: ArrayOperations,
                 every: arrays.ArraySet[ArrayOperations]) -> dict[str, Update]:
-    """What is to be said of volumes that never left, or are back already.
+    """The updates of volumes that never left, or are already back.
 
-    Their replication is taken up again where it rests.
+    Their suspended replication is resumed.
     """
     _repair_names(primary.array, volumes)
     wanted = units(volumes)
@@ -319,7 +320,7 @@ def _said(reason: str) -> Update:
 
 
 class _Unmapper:
-    """Takes volumes of either array from all hosts."""
+    """Unmaps volumes of either array from all hosts."""
 
     def __init__(self, *known: ArrayOperations) -> None:
         self._arrays = known
@@ -333,7 +334,7 @@ class _Unmapper:
 
 
 class _Reserver:
-    """Has rows say that no host may get their volumes."""
+    """Marks rows so that no host can attach their volumes."""
 
     def __init__(self, volumes: Volumes, array: Array) -> None:
         self._array = array
@@ -356,7 +357,7 @@ class _Reserver:
         return False
 
     def _find(self, volume: typing.Any) -> ArrayVolume | None:
-        """What backs a volume whose row does not tell, if the array does."""
+        """The array volume of a row without ids, if the array has one."""
         name = naming.volume(volume.name_id)
         try:
             found = self._array.volumes.find(name, naming.peer(name))
@@ -373,9 +374,9 @@ def _key(volume: typing.Any) -> str:
 
 
 def _is_elsewhere(volume: typing.Any, target: str, others: Set[str]) -> bool:
-    """Whether another target serves a volume.
+    """Whether another target has a volume.
 
-    One that does not answer is known by the status of the row alone.
+    For one that does not reply, the status in the row alone decides.
     """
     system = provider_id.system_of(volume.provider_id)
     return system in others - {target} or (
@@ -384,7 +385,7 @@ def _is_elsewhere(volume: typing.Any, target: str, others: Set[str]) -> bool:
 
 
 def _is_plain(volume: typing.Any, operations: ArrayOperations) -> bool:
-    """Whether a volume never had a session, whatever Cinder believes."""
+    """Whether a volume never had a session, whatever Cinder's status."""
     known = _known(volume)
     if known is not None:
         return not known.replicated
@@ -392,7 +393,7 @@ def _is_plain(volume: typing.Any, operations: ArrayOperations) -> bool:
 
 
 def _are_reserved(volumes: Volumes) -> bool:
-    """Whether an earlier failback has kept hosts from volumes."""
+    """Whether an earlier failback has reserved volumes."""
     return all(known and known.failback_in_progress for known in map(_known,
                                                                      volumes))
 
@@ -405,16 +406,16 @@ def _known(volume: typing.Any) -> ArrayVolume | None:
 
 def _saved(volumes: Volumes, tell: Callable[[typing.Any], Update]
            ) -> dict[str, Update]:
-    """Have rows say at once what became of volumes.
+    """Save the results of volumes in their rows at once.
 
-    Cinder saves the updates too, but all of them after all is done, and none
+    Cinder saves the updates too, but only after everything is done, and none
     after one that fails.
 
     :param tell: the update of a volume, by its row as it is
-    :returns: the updates, by id of the volume, without ids that were saved:
-        Cinder is late, and somebody may have changed them again
+    :returns: the updates, by id of the volume, without saved ids: Cinder saves
+        later, and they may have changed by then
     """
-    # Those of a group one after the other.
+    # One after the other within a group.
     return {volume.id: _save(volume, tell)
             for volume in sorted(volumes, key=_key)}
 
@@ -435,9 +436,9 @@ def _save(volume: typing.Any, tell: Callable[[typing.Any], Update]
 
 
 def _is_as_before(volume: typing.Any) -> bool:
-    """Read a row again; whether it is about the same volume and session.
+    """Read a row again; whether it still has the same volume and session.
 
-    An operation that makes a clone notes that in the row of the source.
+    An operation that creates a clone changes the row of the source.
     """
     before, system = _known(volume), provider_id.system_of(volume.provider_id)
     try:
@@ -453,7 +454,7 @@ def _is_as_before(volume: typing.Any) -> bool:
 
 
 def _overtaken(volume: typing.Any) -> Update:
-    """The update of a volume that something else was done to meanwhile."""
+    """The update of a volume on which another operation ran meanwhile."""
     known = _known(volume)
     LOG.warning('Volume %(id)s was changed while it was failed over, or back.',
                 {'id': volume.id})
@@ -465,14 +466,15 @@ def _overtaken(volume: typing.Any) -> Update:
 
 
 def _rewrite(volume: typing.Any, update: Update) -> bool | None:
-    """Change a row; False if it has other ids by now.
+    """Change a row; False if its ids have changed.
 
     None if the database failed.
     """
     try:
         return writes.set_if_unmoved(volume, update)
     except Exception as error:
-        # The database's own; the other rows, and Cinder's, go on.
+        # Errors of the database; the other rows, and Cinder's updates,
+        # continue.
         LOG.error('The row of volume %(id)s was not changed: %(error)s', {
             'id': volume.id, 'error': error})
         return None
@@ -482,7 +484,7 @@ def _failed_over(volume: typing.Any, target: Array, outcome: failover.Outcome,
                  parent: clone_sources.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.DESTINATION and name in outcome.volumes:
-        # What was made there is as it was.
+        # New objects there are unchanged.
         stays = outcome.copied and (volume.replication_status
                                     == _STATUS.ENABLED)
         return {'replication_status': (_STATUS.ENABLED if stays
@@ -499,11 +501,11 @@ def _failed_over(volume: typing.Any, target: Array, outcome: failover.Outcome,
 def _failed_back(volume: typing.Any, active: Array, primary: Array,
                  outcome: failover.Outcome, parent: clone_sources.Parent | None
                  ) -> Update:
-    """Return the update of a volume that was to be failed back.
+    """Return the update of a volume whose failback was requested.
 
-    One that could not be is served as before, so its status stays; Cinder
-    would take a status of "failed over" for the primary. Hosts may have it
-    again, unless nobody knows whether the other array has taken over.
+    One that failed stays usable where it was, so its status stays; Cinder
+    would take a status of "failed over" to mean the primary. Hosts may attach
+    it again, unless it is unknown whether the other array has taken over.
     """
     name = naming.volume(volume.name_id)
     if name in outcome.volumes:

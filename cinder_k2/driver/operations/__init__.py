@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Cinder can ask of one array, a file for each subject."""
+"""Cinder's operations on one array, a module for each subject."""
 
 from cinder_k2.driver.operations.host_access import Fabric
 from cinder_k2.driver.operations.operations import ArrayOperations

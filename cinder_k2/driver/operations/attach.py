@@ -41,11 +41,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Attach:
-    """Maps volumes to hosts, which it makes where the array has none.
+    """Maps volumes to hosts, which it creates where the array has none.
 
     :param configuration: the options of the back end
     :param hosts: finds and holds hosts
-    :param detaching: takes back what failed
+    :param detaching: undoes failed attaches
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -70,7 +70,7 @@ class Attach:
         A view stays locked until it is mapped. If flattening began earlier,
         the attach is refused; if it begins later, it sees the attachment.
 
-        :returns: what os-brick needs to reach the volume
+        :returns: the connection properties for os-brick
         :raises ObjectInUse: it is being flattened, or failed back
         """
         with self._resolver.held(volume, locks.ATTACH_LOCK_TIMEOUT):
@@ -152,7 +152,7 @@ class Attach:
         return connection
 
     def _check_still_free(self, volume: typing.Any) -> None:
-        """Check again once the volume is mapped; a failback looks after that.
+        """Check again once the volume is mapped; a failback checks after that.
 
         :raises ObjectInUse: it is being failed back, or has moved meanwhile
         """
@@ -160,7 +160,7 @@ class Attach:
             return
         now = writes.current(volume)
         if now.provider_id is None:
-            # Cinder fills a new volume before it saves the ids.
+            # Cinder fills a new volume before it saves its ids.
             return
         self._resolver.check_free(now)
         if (provider_id.system_of(now.provider_id)
@@ -186,7 +186,7 @@ class Attach:
             return detach.Disconnected()
 
     def _is_another_coming(self, volume: typing.Any) -> bool:
-        """Whether others may have mapped it, besides the one that fails."""
+        """Whether other operations may have mapped it as well."""
         return (volume is not None and volume.multiattach
                 and self._users.coming(volume) > 1)
 

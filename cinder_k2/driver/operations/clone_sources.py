@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What volumes are made from."""
+"""Sources of clones."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -35,9 +35,9 @@ T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
 
 class CloneSources:
-    """Sources of clones, and what is asked of the array to make one.
+    """Sources of clones, and the requests to the array for a clone.
 
-    :param strategies: ways to clone, where a type says nothing else
+    :param strategies: clone strategies for types that specify none
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -49,7 +49,7 @@ class CloneSources:
         self._strategies = strategies
 
     def taken(self, snapshot: typing.Any) -> ArraySnapshot:
-        """What backs a snapshot, with the volume that it was taken of."""
+        """The array's snapshot, with the volume that it was taken of."""
         found = self._resolver.resolve_snapshot(snapshot)
         if found.volume is None:
             source = self._resolver.resolve(snapshot.volume)
@@ -60,13 +60,13 @@ class CloneSources:
         return found
 
     def marked(self, row: typing.Any, find: Callable[[typing.Any], T]) -> T:
-        """What backs a source, once its row notes that it has clones.
+        """The array volume of a source; its row is marked as having clones.
 
         The array may then hold objects under it that Cinder does not show.
-        Another operation may give the row another backing meanwhile, so
-        the note replaces what was read and nothing else.
+        Another operation may change the row meanwhile, so the mark replaces
+        only the value that was read.
 
-        :raises ConcurrentUpdate: the row changes all the time
+        :raises ConcurrentUpdate: the row keeps changing
         """
         return self._resolver.rewrite(
             row, find,
@@ -74,7 +74,7 @@ class CloneSources:
 
     def request(self, volume: typing.Any, source: typing.Any,
                 source_gib: int, backing: ArrayVolume) -> clones.CloneRequest:
-        """What to ask of the array for a clone of what backs ``source``."""
+        """The request for a clone of the array volume of ``source``."""
         return clones.CloneRequest(
             name=naming.volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
@@ -87,7 +87,7 @@ class CloneSources:
             source_replicated=backing.replicated)
 
     def strategies(self, volume: typing.Any) -> Sequence[str]:
-        """Ways to clone for a new volume, by its type or cinder.conf."""
+        """Clone strategies for a new volume, from its type or cinder.conf."""
         return volume_types.of(volume).clone_strategies or self._strategies
 
 
@@ -95,14 +95,14 @@ class CloneSources:
 class Parent:
     """The snapshot that a clone may have been made from.
 
-    :ivar hidden: it was made for this clone alone
+    :ivar hidden: it was made only for this clone
     """
 
     snapshot: ArraySnapshot
     hidden: bool
 
     def of(self, backing: ArrayVolume) -> ArrayVolume:
-        """What backs a clone, with its parent."""
+        """The array volume of a clone, with its parent."""
         return dataclasses.replace(
             backing, parent=self.snapshot.snapshot,
             parent_group=self.snapshot.group, hidden_parent=self.hidden)
@@ -115,7 +115,7 @@ def find(array: Array, volumes: Collection[typing.Any]) -> dict[str, Parent]:
     """
     found = array.snapshots.find_many([
         name for volume in volumes for name in _names(volume)])
-    # The hidden one is the last, and the clone's own.
+    # The hidden one is the last, and belongs to the clone.
     return {volume.id: Parent(found[name], naming.is_hidden_snapshot(name))
             for volume in volumes for name in _names(volume)
             if name in found}

@@ -44,10 +44,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Deletion:
-    """Volumes and snapshots go at any time, whatever was made from them.
+    """Deletes volumes and snapshots at any time, even with clones.
 
-    What the array must keep for clones is hidden there, and reclaimed by
-    the deletion of the last of them (``cinder_k2.array.deferred_deletion``).
+    What the array must keep for clones is hidden there, and purged when the
+    last of them is deleted (``cinder_k2.array.deferred_deletion``).
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -62,36 +62,37 @@ class Deletion:
 
     def delete_volume(self, volume: typing.Any, *, seen: bool = False
                       ) -> None:
-        """Delete a volume; one that is gone already is no error.
+        """Delete a volume; a missing one is no error.
 
         Three calls.
 
-        :param seen: the caller has just seen by its name that it is what
-            its row says; one call less then
-        :raises VolumeIsBusy: somebody else's snapshots need it, it is mapped
-            to hosts that the driver does not know, or it is being flattened
+        :param seen: the caller has just verified it by name; one call less
+            then
+        :raises VolumeIsBusy: foreign snapshots need it, it is mapped to hosts
+            that the driver does not know, or it is being flattened
         """
         if volume.status == unmanaging.FAILED:
-            # It is somebody else's, and may have Cinder's name by now.
+            # It belongs to another user, and may have Cinder's name by now.
             self._unmanaging.end(volume)
             return
         try:
-            # Not a view from which data is being copied.
+            # Except a view from which data is being copied.
             with self._resolver.held(volume):
                 self._delete_held(volume, seen)
         except exceptions.ObjectInUse as error:
             LOG.error('Cannot delete volume %(id)s: %(why)s',
                       {'id': volume.id, 'why': error})
             if volume.launched_at is None:
-                # As busy, one that was never whole would become available.
+                # If reported as busy, an incomplete volume would become
+                # available.
                 raise exception.VolumeBackendAPIException(
                     data=str(error)) from error
             raise errors.busy_volume(error, volume.name) from error
 
     def delete_snapshot(self, snapshot: typing.Any) -> None:
-        """Delete a snapshot; one that is gone is no error. Two calls.
+        """Delete a snapshot; a missing one is no error. Two calls.
 
-        :raises SnapshotIsBusy: somebody else's views need it
+        :raises SnapshotIsBusy: foreign views need it
         """
         try:
             self._delete_snapshot(snapshot)
@@ -119,7 +120,7 @@ class Deletion:
             return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
-        # Without an answer of the other array that takes all the time.
+        # If the other array does not reply, that takes all the time.
         with self._array.deadline(fresh=True):
             self._delete_single(volume, known)
 
@@ -132,10 +133,10 @@ class Deletion:
 
     def _look_before_deletion(self, volume: typing.Any, known: ArrayVolume,
                               seen: bool) -> tuple[bool, ArrayVolume]:
-        """See by their names what is to be deleted.
+        """Verify by name the objects to be deleted.
 
-        :returns: whether a row is right about the volume; and what backs
-            it, without its hidden parent if that is gone
+        :returns: whether the row is right about the volume; and its array
+            volume, without its hidden parent if that is gone
         """
         def look() -> bool:
             if known.regrouping:
@@ -161,11 +162,11 @@ class Deletion:
             known, hidden_parent=False)
 
     def _is_as_noted(self, volume: typing.Any, known: ArrayVolume) -> bool:
-        """Whether the array's object is the one that a row has the ids of.
+        """Whether the array's object is the one whose ids the row has.
 
         It may be hidden already, by a deletion that was interrupted.
 
-        :raises ObjectRenamed: somebody has renamed it
+        :raises ObjectRenamed: it was renamed on the array
         """
         names = self._resolver.names_of(volume, known)
         if known.volume is not None:
@@ -176,14 +177,14 @@ class Deletion:
         return found == known
 
     def _delete_single(self, volume: typing.Any, known: ArrayVolume) -> None:
-        """Delete a volume that has no copy any more."""
+        """Delete a volume that is no longer replicated."""
         if known.regrouping:
             known = self._delete_moving(volume, known)
         else:
             self.delete_backing(known, self._resolver.names_of(volume, known))
         if known.shared and volume.group_id is None:
-            # The service was killed when Cinder was to put it into a group,
-            # and that may have been deleted since.
+            # The service was killed while Cinder put it into a group, which
+            # may have been deleted since.
             with contextlib.suppress(rest.NotFound):
                 shared = self._array.volumes.group(known.group)
                 if naming.is_own_group(shared.name):
@@ -194,9 +195,9 @@ class Deletion:
 
     def _end_replication(self, volume: typing.Any, known: ArrayVolume,
                          name_id: str) -> ArrayVolume:
-        """Take the peer's volume away, if nothing keeps this one.
+        """Delete the copy on the peer, if nothing keeps this volume.
 
-        One that has to stay must not be without protection then.
+        A volume that has to stay must not lose its protection.
 
         :raises StillMapped, ObjectInUse: it has to stay
         """
@@ -205,9 +206,9 @@ class Deletion:
         return dataclasses.replace(known, replicated=False)
 
     def release_copies(self, volumes: Iterable[int]) -> None:
-        """Unmap what is to go from the hosts that this driver made.
+        """Unmap copies to be deleted from the hosts that this driver created.
 
-        For copies of volumes that another array has now.
+        For copies of volumes that are now on another array.
 
         :param volumes: the array's ids of them
         """
@@ -216,9 +217,9 @@ class Deletion:
                 ArrayVolume(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
-        """Purge what volumes here were made from, and which are deleted.
+        """Purge the deleted sources of volumes here.
 
-        For copies of volumes that another array has now. One call, and more
+        For copies of volumes that are now on another array. One call, and more
         for clones.
         """
         for parent in clone_sources.find(self._array, volumes).values():
@@ -226,7 +227,7 @@ class Deletion:
                                [])
 
     def check_deletable(self, known: ArrayVolume) -> None:
-        """See that nothing keeps a volume. Two calls, none but ours deleted.
+        """Check that nothing keeps a volume. Two calls.
 
         :raises StillMapped, ObjectInUse: it has to stay
         """
@@ -242,7 +243,7 @@ class Deletion:
                        known: ArrayVolume) -> ArrayVolume:
         """Delete a volume, and its own group, wherever it was moved.
 
-        :returns: what backed it
+        :returns: its last array volume
         """
         try:
             known = self._resolver.settled(known)
@@ -261,10 +262,10 @@ class Deletion:
 
     def delete_backing(self, backing: ArrayVolume,
                        names: Sequence[str]) -> bool:
-        """Delete what backs a volume, and what only it needed.
+        """Delete an array volume, and objects that only it needed.
 
-        :param names: those that it may have
-        :returns: whether it is gone; else clones need it and it is hidden
+        :param names: names that it may have
+        :returns: whether it is gone; otherwise clones need it and it is hidden
         """
         try:
             gone = self._retire(backing, names)
@@ -280,7 +281,7 @@ class Deletion:
         return gone
 
     def _delete_former_view(self, name_id: str) -> None:
-        """Delete the view that backed a volume before it was promoted."""
+        """Delete the view that backed a volume before it was flattened."""
         view = self._array.volumes.find_view(naming.volume(name_id))
         parent = self._array.snapshots.find(naming.clone_source(name_id))
         if view is not None:
@@ -302,7 +303,7 @@ class Deletion:
     def give_up(self, view: ArrayVolume) -> None:
         """Delete a view that backs nothing now, and what only it needed.
 
-        Snapshots of it may live, so it is noted as hidden first.
+        There may be snapshots of it, so it is first recorded as hidden.
         """
         own = [view.view, view.parent if view.hidden_parent else None]
         with locks.group_on(self._array, view.group):
@@ -312,7 +313,7 @@ class Deletion:
         purge.run(self._array, view.group)
 
     def _retire(self, backing: ArrayVolume, names: Sequence[str]) -> bool:
-        """Delete or hide what backs a volume; whether it is gone."""
+        """Delete or hide an array volume; returns whether it is gone."""
         if (not backing.has_clones
                 and deletion.try_delete_volume(self._array, backing, names)):
             return True
@@ -323,14 +324,14 @@ class Deletion:
                       names: Sequence[str]) -> None:
         """Release the snapshot that a volume was made from.
 
-        :param names: those that the volume may have
+        :param names: names that the volume may have
         """
         with locks.group_on(self._array, backing.source_group):
             if gone:
                 deletion.delete_parent(self._array, backing, names)
             else:
                 deletion.hide_parent(self._array, backing)
-        # Clones of a hidden one may have gone just now.
+        # Clones of a hidden one may have been deleted just now.
         for group in ({backing.source_group} if gone else
                       {backing.group, backing.source_group}):
             purge.run(self._array, group,
@@ -342,7 +343,7 @@ class Deletion:
 
     def _delete_snapshot(self, snapshot: typing.Any) -> None:
         # A service that made a volume of it may have marked it since the row
-        # was read. Now Cinder's lock keeps others from it.
+        # was read. From here on Cinder's lock keeps others from it.
         snapshot.refresh()
         self._resolver.check_here(snapshot)
         known = self._resolver.known_snapshot(snapshot)
@@ -357,7 +358,7 @@ class Deletion:
 
     def delete_taken(self, found: ArraySnapshot,
                      snapshots: Collection[typing.Any]) -> None:
-        """Delete or hide what is behind a snapshot, or all of a group."""
+        """Delete or hide an array snapshot, or all those of a group."""
         if found.has_clones or not deletion.try_delete_snapshot(
                 self._array, found, self._names_of_taken(snapshots)):
             self._retire_taken(found, snapshots)
@@ -367,7 +368,7 @@ class Deletion:
 
     def _retire_taken(self, found: ArraySnapshot,
                       snapshots: Collection[typing.Any]) -> bool:
-        """Delete or hide a snapshot that may have clones; if it is there."""
+        """Delete or hide a snapshot that may have clones, if it exists."""
         def retire() -> bool:
             with locks.group_on(self._array, found.group):
                 return deletion.retire_snapshot(
@@ -388,10 +389,10 @@ class Deletion:
                 for name in self._resolver.snapshot_names(snapshot)]
 
     def _delete_by_name(self, volume: typing.Any) -> None:
-        """Delete whatever a volume may have left, where no ids are known.
+        """Delete everything a volume may have left, where no ids are known.
 
-        That is a volume of the in-tree driver, or one whose creation
-        was interrupted anywhere.
+        That is a volume of the in-tree driver, or one whose creation was
+        interrupted at any point.
 
         :raises ArrayNotActive: another array has it
         """
@@ -401,12 +402,12 @@ class Deletion:
         origin = parent or self._origin(volume)
         if found is not None:
             if volume.launched_at is None:
-                # Whatever it is mapped to, that was to fill it.
+                # It was to be filled with data, so any mapping can be removed.
                 self._detach.disconnect_all(found)
             if self._resolver.may_be_replicated(volume):
                 found = self._end_replication(volume, found, name_id)
-            # Its group may be its source's, for a clone half made. With the
-            # name of a copy it has a group of its own, which has that, too.
+            # Its group may be its source's, for an incomplete clone. With the
+            # name of a copy it has its own group, with such a name, too.
             found = dataclasses.replace(
                 found, has_clones=True,
                 shared=not self._resolver.may_be_copy(volume))
@@ -421,13 +422,13 @@ class Deletion:
                 return
         elif self._resolver.may_be_replicated(volume):
             self._replication.sweep(volume, name_id)
-        # As above: an array that is lost took its time, or the deletion did.
+        # As above: a lost array took its time, or the deletion did.
         with self._array.deadline(fresh=True):
             self._drop_remains(name_id, parent)
 
     def _drop_remains(self, name_id: str, parent: ArraySnapshot | None
                       ) -> None:
-        """Delete what bears names of a volume that is gone itself."""
+        """Delete the objects with names of a volume that is gone itself."""
         self._delete_own_group_by_name(name_id)
         self._drop_temporary_view(name_id)
         if parent is not None:
@@ -440,8 +441,8 @@ class Deletion:
     def _origin(self, volume: typing.Any) -> ArraySnapshot | None:
         """The snapshot that a volume was to be made from.
 
-        It may be hidden by now, and the array does not tell of which
-        snapshot a thin clone is (CLN-4).
+        It may be hidden by now, and the array does not show the snapshot of a
+        thin clone (CLN-4).
         """
         if not volume.snapshot_id:
             return None
@@ -456,7 +457,7 @@ class Deletion:
 
     def _found_by_name(self, volume: typing.Any
                        ) -> tuple[str, ArrayVolume | None]:
-        """The id that stands in a volume's names, and what bears them."""
+        """The id in a volume's names, and the objects with these names."""
         for name_id in self._resolver.name_ids(volume):
             found = self._array.volumes.find(
                 *self._resolver.names(volume, name_id))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Turning a volume that a view backs into a full volume."""
+"""Flattening: converting a volume that a view backs into a full volume."""
 
 import typing
 
@@ -37,23 +37,22 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_GIB = units.Mi
 
 
-# Statuses of a volume that nobody attaches by now. Cinder sets the latter two
-# before it asks for an operation that may flatten one.
+# Statuses of a volume without new attachments. Cinder sets the latter two
+# before it requests an operation that may flatten one.
 _CALM = ('available', 'extending', 'retyping')
-# The same of a migration, which attaches a volume that is available.
+# The same for a migration, which attaches a volume that is available.
 _NOT_MIGRATING = (None, 'error', 'success')
 
 
 class Flattening:
-    """For what the array does with volumes only, not with views.
+    """For operations that the array supports for volumes, but not for views.
 
-    It copies the data, which needs the volume to be detached. Cinder does not
-    know of it, since most operations that need it have no status of volumes
-    for it. So the volume is locked (``locks.flattening``): an operation that
-    maps, unmaps, changes or deletes a view takes the same lock
-    (``resolver.Resolver.held``), and reads from the row what backs the volume
-    by then. Snapshots and clones are taken of the view meanwhile, to which
-    nobody writes.
+    It copies the data, so the volume must be detached. Cinder does not know of
+    it, since most operations that need it set no volume status. So the volume
+    is locked (``locks.flattening``): an operation that maps, unmaps, changes
+    or deletes a view takes the same lock (``resolver.Resolver.held``), and
+    then reads the current array volume from the row. Meanwhile, snapshots and
+    clones are taken of the view, to which nothing writes.
 
     Snapshots of the view keep it on the array, hidden, until they are gone.
     If the service is killed, the lock is free: the row still has the view and
@@ -71,10 +70,10 @@ class Flattening:
         self._host_copy = copies
 
     def full(self, volume: typing.Any, what: str) -> ArrayVolume:
-        """What backs a volume; one that a view backs is copied first.
+        """The array volume; a volume that a view backs is flattened first.
 
-        :param what: what cannot be done with a view, for the error
-        :raises ObjectInUse: that is attached, or being worked on
+        :param what: the operation that needs it, for the error
+        :raises ObjectInUse: the volume is attached, or another operation runs
         """
         with self._array.deadline(fresh=True):
             backing = self._resolver.resolve(volume)
@@ -90,17 +89,17 @@ class Flattening:
 
     def _flatten(self, volume: typing.Any, now: typing.Any, view: ArrayVolume,
                  what: str) -> ArrayVolume:
-        """Give a volume its own data; what backs it then.
+        """Flatten a volume; returns its array volume.
 
-        The row says so as soon as the data is there. What is left over of
-        an interrupted attempt is removed first.
+        The row is updated as soon as the data is there. Leftovers of an
+        interrupted attempt are removed first.
 
-        :param now: the row as it is since the volume is held
+        :param now: the row as read under the lock
         """
         view = self._resolver.confirm(volume, view)
         self._check_detached(now, view, what)
         self._deletion.drop_unfinished(volume.name_id)
-        # A deletion of the volume from now on looks for what is left.
+        # From now on, a deletion of the volume looks for leftovers.
         self._resolver.note(volume, view, flattening=True)
         made = clones.promote(
             self._array, self._host_copy.copy, view=NamedVolume(
@@ -116,13 +115,13 @@ class Flattening:
 
     def _check_detached(self, now: typing.Any, view: ArrayVolume, what: str
                         ) -> None:
-        """See that nobody has a volume attached, or is about to.
+        """Check that no attachment uses a volume, or is about to.
 
-        Cinder makes the row of an attachment before it asks for it. When
-        it attaches a volume itself, to copy data, there is none, but the
-        volume has a status that says so.
+        Cinder creates the row of an attachment before it requests it. When it
+        attaches a volume itself, to copy data, there is no row, but the volume
+        has a status that shows it.
 
-        :raises ObjectInUse: somebody has, or may have
+        :raises ObjectInUse: it is attached, or may be
         """
         if now.volume_attachment:
             raise exceptions.ObjectInUse(
@@ -136,15 +135,15 @@ class Flattening:
         try:
             self._array.volumes.check_unmapped(view)
         except exceptions.StillMapped:
-            # What a killed service left behind.
+            # Left behind by a killed service.
             self._detach.disconnect_ours(view)
             self._array.volumes.check_unmapped(view)
 
     def _finish_promotion(self, volume: typing.Any, view: ArrayVolume,
                           made: ArrayVolume) -> None:
-        """Give it its name, and release the view.
+        """Rename the volume, and release the view.
 
-        If that fails, the view goes when the volume is deleted.
+        If that fails, the view is deleted with the volume.
         """
         try:
             self._array.names.set_volume(

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replication of groups of volumes, and a watch over all of it.
+"""Replication of groups of volumes, and monitoring of their sessions.
 
 A consistency group has one session, and all its volumes fail over at one
-instant. Volumes of other groups have a session each. Which volumes a
-consistency group has cannot change while it is replicated (REP-5).
+instant. Volumes of other groups have one session each. The members of a
+consistency group cannot change while it is replicated (REP-5).
 """
 
 from collections.abc import Callable
@@ -67,11 +67,12 @@ class GroupReplication:
                            ) -> tuple[resolver.ModelUpdate, Updates]:
         """Replicate all volumes of a group.
 
-        Of a consistency group, or none; of others those that can be.
+        In a consistency group, all or none; in other groups, those that can
+        be.
 
         :returns: the updates of the group, and of its volumes
-        :raises InvalidGroup: its volumes are to go to different places, or
-            are not where the array needs them
+        :raises InvalidGroup: its volumes have different targets, or are not
+            where the array needs them
         """
         link = self._link_of(volumes)
         if link is not None and not placement.is_consistent(group):
@@ -90,7 +91,7 @@ class GroupReplication:
         """End the replication of a group; its copies are deleted."""
         if not placement.is_consistent(group):
             failed = self._of_each(volumes, self._end_one)
-            # Cinder takes no second request if one is said to be disabled.
+            # Cinder accepts no second request after "disabled".
             return dict(replication.ERROR if failed else replication.DISABLED
                         ), _told(volumes, failed, replication.in_error(
                             _IN_PART) if failed
@@ -101,10 +102,10 @@ class GroupReplication:
 
     def _of_each(self, volumes: Sequence[typing.Any],
                  act: Callable[[typing.Any], None]) -> dict[str, str]:
-        """Do something to each volume of a group; why some failed, by id.
+        """Do something to each volume of a group; returns errors, by id.
 
-        If that were raised Cinder would set all volumes to error. Of an
-        array that is lost no further volumes are asked for.
+        If they were raised, Cinder would set all volumes to error. After an
+        array is lost, no further volumes are tried.
         """
         failed, lost = {}, None
         for volume in volumes:
@@ -120,13 +121,13 @@ class GroupReplication:
                 failed[volume.id] = str(error)
         return failed
 
-    # On
+    # Enabling
 
     def _link_of(self, volumes: Sequence[typing.Any]) -> flows.Link | None:
-        """Where the volumes of a group are to be replicated to.
+        """The target to which the volumes of a group are to be replicated.
 
         :returns: None without volumes
-        :raises GroupNotSupported: to different places, by their types
+        :raises GroupNotSupported: their types specify different ones
         """
         links = {self._replication.link(volume_types.of(volume))
                  for volume in volumes}
@@ -158,7 +159,7 @@ class GroupReplication:
         if not backing.replicated:
             self._replication.protect(volume, backing, link)
 
-    # Off
+    # Disabling
 
     def _end_one(self, volume: typing.Any) -> None:
         backing = self._made(volume)
@@ -175,14 +176,14 @@ class GroupReplication:
             self._end_session(group, volumes, known)
 
     def _made(self, volume: typing.Any) -> ArrayVolume | None:
-        """What backs a volume; None for one that was never made."""
+        """The array volume; None for a volume that was never created."""
         try:
             return self._resolver.resolve(volume)
         except exceptions.ObjectMissing:
             return None
 
     def _check_seen(self, known: Pairs) -> None:
-        """See by its members that a volume group is theirs. One call.
+        """Check by its members that a volume group is theirs. One call.
 
         :raises ObjectMissing: its id may be another's by now (OBJ-7)
         """
@@ -195,7 +196,7 @@ class GroupReplication:
 
     def _end_session(self, group: typing.Any, volumes: Sequence[typing.Any],
                      known: Pairs) -> None:
-        """End that of a consistency group, and have its rows say so."""
+        """End the session of a consistency group, and update its rows."""
         self._replication.end(group.id, known[0][1].group,
                               naming.consistency_group(group.id),
                               {volume.name_id: volume for volume in volumes})
@@ -203,14 +204,14 @@ class GroupReplication:
             for volume, backing in known:
                 self._replication.note_unreplicated(volume, backing)
 
-    # Away
+    # Deleting
 
     def delete_group(self, context: typing.Any, group: typing.Any,
                      volumes: Sequence[typing.Any]
                      ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete a group and its volumes, after ending their replication.
 
-        A group of which one volume has to stay remains replicated.
+        A group with a volume that has to stay remains replicated.
 
         :returns: as for one that is not replicated
         """

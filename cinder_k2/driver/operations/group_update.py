@@ -46,10 +46,10 @@ Seen = Mapping[str, tuple[int, int | None]]
 
 
 class GroupUpdate:
-    """All volumes of a request change their volume group, or none does.
+    """Moves all volumes of a request to another volume group, or none.
 
-    While they do, their rows say so: a service that is killed meanwhile
-    leaves rows for which the array is asked where the volume is.
+    Meanwhile their rows are marked: if a service is killed, the next operation
+    asks the array where the volume is.
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -64,12 +64,12 @@ class GroupUpdate:
                      ) -> tuple[None, Updates, Updates]:
         """Move volumes into the group's volume group, and out of it.
 
-        One call finds the group and one the volumes; two for each volume
-        look for its snapshots and move it, and one removes or makes its own
-        group. A volume that a view backs is copied first.
+        One call finds the group and one the volumes; two for each volume look
+        for its snapshots and move it, and one deletes or creates its own
+        group. A volume that a view backs is flattened first.
 
-        :raises InvalidGroup: the array keeps a volume where it is, or it is
-            of another kind than the group; nothing was moved
+        :raises InvalidGroup: the array keeps a volume where it is, or its
+            deduplication differs from the group's; nothing was moved
         """
         name = naming.consistency_group(group.id)
         target = self._array.groups.ensure(name, placement.dedup_of(group))
@@ -96,10 +96,10 @@ class GroupUpdate:
 
     def _joining(self, volume: typing.Any, name: str,
                  target: array_groups.Group) -> ArrayVolume:
-        """What backs a volume that is to join a group; never a view."""
+        """The array volume that is to join a group; never a view."""
         placement.check_dedup(volume, name, target,
                               volume_types.of(volume).dedup)
-        # Another may have been copied just now.
+        # Another one may have been copied just now.
         with self._array.deadline(fresh=True):
             if self._resolver.resolve(volume).replicated:
                 raise exceptions.GroupNotSupported(
@@ -111,7 +111,7 @@ class GroupUpdate:
     def _see(self, volumes: Sequence[typing.Any]) -> Seen:
         """Find volumes by their names. One call, none for a single one.
 
-        A single one is looked at when its turn comes.
+        A single one is verified when its turn comes.
         """
         if len(volumes) < 2:
             return {}
@@ -120,7 +120,7 @@ class GroupUpdate:
 
     def _as_seen(self, volume: typing.Any, stored: ArrayVolume, seen: Seen
                  ) -> ArrayVolume:
-        """What backs a volume, if need be looked at once more."""
+        """The array volume, verified again if necessary."""
         if seen.get(naming.volume(volume.name_id)) == (
                 stored.volume, stored.group):
             return stored
@@ -128,10 +128,10 @@ class GroupUpdate:
 
     def _leaving(self, volume: typing.Any, target: array_groups.Group,
                  seen: Seen) -> ArrayVolume | None:
-        """What backs a volume that is to leave a group.
+        """The array volume that is to leave a group.
 
-        Volumes that failed are asked for; until they have left the group
-        nobody can delete them.
+        This includes volumes in error; until they have left the group they
+        cannot be deleted.
 
         :returns: None if the array has none
         """
@@ -150,7 +150,7 @@ class GroupUpdate:
 
     def _regroup(self, moving: Moving, moves: Sequence[groups.Move]
                  ) -> dict[int, int]:
-        """Move volumes, and have their rows right if that fails."""
+        """Move volumes, and correct their rows if that fails."""
         for volume, backing in moving:
             self._resolver.note(volume, backing, regrouping=True)
         try:
@@ -189,7 +189,7 @@ class GroupUpdate:
 
     def _arrive(self, volume: typing.Any, backing: ArrayVolume, target: int,
                 places: dict[int, int]) -> resolver.ModelUpdate:
-        """Have a volume's row say where it is now; the update of it."""
+        """Save a volume's new location in its row; returns the update."""
         group = places.get(backing.volume_ref.id, backing.group)
         self._resolver.note(volume, backing, group=group,
                             shared=group == target,
@@ -198,7 +198,7 @@ class GroupUpdate:
 
     def _joins(self, joining: Moving, name: str, target: array_groups.Group
                ) -> Iterator[groups.Move]:
-        """The moves into a group, but for those that were done before."""
+        """The moves into a group, except those already done."""
         for volume, backing in joining:
             if backing.group != target.id:
                 yield groups.Move(
@@ -209,7 +209,7 @@ class GroupUpdate:
 
     def _leaves(self, leaving: Moving, target: array_groups.Group
                 ) -> Iterator[groups.Move]:
-        """The moves out of a group, but for those that were done before."""
+        """The moves out of a group, except those already done."""
         for volume, backing in leaving:
             if backing.group == target.id:
                 yield groups.Move(

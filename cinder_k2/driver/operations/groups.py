@@ -13,8 +13,8 @@
 """Generic volume groups with consistent snapshots.
 
 All volumes of such a group are in one volume group of the array. For group
-types without ``consistent_group_snapshot_enabled`` every method says that it
-is not implemented, and Cinder does the work volume by volume.
+types without ``consistent_group_snapshot_enabled`` every method raises
+NotImplementedError, and Cinder works volume by volume.
 """
 
 from collections.abc import Collection
@@ -61,7 +61,7 @@ Updates = list[resolver.ModelUpdate]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What a volume of a new group is made from.
+    """The source of a volume of a new group.
 
     :ivar volume: Cinder's volume
     :ivar size: GiB that it had in the snapshot
@@ -76,7 +76,7 @@ class Source:
 
 
 class Groups:
-    """Consistency groups: made, copied, snapshotted, deleted."""
+    """Creates, copies, snapshots and deletes consistency groups."""
 
     def __init__(self, array: Array, known: resolver.Resolver,
                  sources: clone_sources.CloneSources, cloner: clones.Cloner,
@@ -91,10 +91,10 @@ class Groups:
 
     def create_group(self, context: typing.Any, group: typing.Any
                      ) -> resolver.ModelUpdate:
-        """Make the volume group. One call.
+        """Create the volume group. One call.
 
-        :raises InvalidGroup: its volume types differ in deduplication, or
-            it is to be replicated
+        :raises InvalidGroup: its volume types differ in deduplication, or it
+            is to be replicated
         """
         placement.check_consistent(group)
         self._array.groups.create(naming.consistency_group(group.id),
@@ -104,15 +104,14 @@ class Groups:
     def delete(self, group: typing.Any, volumes: Sequence[typing.Any],
                seen: Collection[str]
                ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Delete a group and its volumes; what is gone is no error.
+        """Delete a group and its volumes; missing ones are no error.
 
-        What clones need is hidden. One call for each volume and four for
-        the group, where nothing was cloned.
+        Sources of clones are hidden. One call for each volume and four for the
+        group, without clones.
 
-        :param seen: as ``seen`` tells
+        :param seen: as ``seen`` returns it
         :returns: if something stays, the group is in error and each volume
-            "deleted", "available" (the array must keep it) or
-            "error_deleting"
+            "deleted", "available" (the array must keep it) or "error_deleting"
         """
         self._mark_together(volumes)
         updates = [self._delete_member(volume, volume.id in seen)
@@ -131,10 +130,10 @@ class Groups:
         return dict(_DELETED), updates
 
     def drop_group(self, group: typing.Any) -> None:
-        """Delete the volume group of a group that is gone. Two calls.
+        """Delete the volume group of a deleted group. Two calls.
 
-        For a group whose volumes were not here, or that had none. What is
-        not empty stays.
+        For a group whose volumes were not here, or that had none. A volume
+        group that is not empty stays.
         """
         self._delete_volume_group(group)
 
@@ -166,7 +165,7 @@ class Groups:
     ) -> tuple[resolver.ModelUpdate, Updates]:
         """Take one snapshot of all volumes at one instant. One call.
 
-        :raises InvalidGroup: the array has a volume in another place
+        :raises InvalidGroup: the array has a volume elsewhere
         """
         group = self._resolver.resolve(snapshots[0].volume).group
         with locks.group_on(self._array, group):
@@ -187,10 +186,10 @@ class Groups:
             self, context: typing.Any, group_snapshot: typing.Any,
             snapshots: Sequence[typing.Any]
     ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Delete it; it is hidden while volumes made from it live. One call.
+        """Delete it; it is hidden while volumes made from it exist. One call.
 
-        :returns: if somebody else's objects need it, all its snapshots are
-            "available" and itself in error
+        :returns: if foreign objects need it, all its snapshots are "available"
+            and the group snapshot is in error
         """
         found = self._taken_together(group_snapshot, snapshots)
         try:
@@ -205,7 +204,7 @@ class Groups:
     def _taken_together(self, group_snapshot: typing.Any,
                         snapshots: Sequence[typing.Any]
                         ) -> ArraySnapshot | None:
-        """What is behind all snapshots of a group snapshot.
+        """The array snapshot behind all snapshots of a group snapshot.
 
         :returns: None if it is gone
         """
@@ -225,7 +224,7 @@ class Groups:
     def _copy_group(self, group: typing.Any, volumes: Sequence[typing.Any],
                     sources: Sequence[Source]
                     ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Make a group; ``sources`` are in the order of ``volumes``."""
+        """Create a group; ``sources`` are in the order of ``volumes``."""
         made = groups.make(
             self._array, dedup=placement.dedup_of(group),
             group_name=naming.consistency_group(group.id),
@@ -247,9 +246,9 @@ class Groups:
             self._sources.strategies(volume))
 
     def _taken_from(self, snapshots: Sequence[typing.Any]) -> list[Source]:
-        """The sources of a copy, seen by the name of their one snapshot.
+        """The sources of a copy, verified by the name of their one snapshot.
 
-        One call, if all rows say that it is one.
+        One call, if all rows name the same one.
         """
         taken = [self._sources.marked(each, self._sources.taken)
                  for each in snapshots]
@@ -285,9 +284,9 @@ class Groups:
             self._leave_to_purge(made, naming.clone_source(group.id))
 
     def _leave_to_purge(self, made: ArraySnapshot, name: str) -> None:
-        """Let a hidden snapshot go with the last clone; now, without any.
+        """Release a hidden snapshot to the last clone; without any, delete it.
 
-        Where the array keeps no notes, it is deleted now unless it is needed.
+        Where the array stores no notes, it is deleted now unless it is needed.
         """
         ids = deferred_deletion.DeferredIds(snapshots=frozenset({
             made.snapshot}))
@@ -309,7 +308,7 @@ class Groups:
     # Members
 
     def members(self, volumes: Sequence[typing.Any]) -> list[ArrayVolume]:
-        """What backs all volumes of a group.
+        """The array volumes of a group.
 
         :raises GroupNotSupported: they are not in one volume group
         """
@@ -324,7 +323,7 @@ class Groups:
         return found
 
     def seen(self, volumes: Iterable[typing.Any]) -> set[str]:
-        """Those of a group's volumes whose rows are right, by their names.
+        """The volumes of a group whose rows are right, verified by name.
 
         One call for all that are in one volume group.
 
@@ -341,7 +340,7 @@ class Groups:
 
     def check_together(self, volumes: Sequence[typing.Any],
                        members: Sequence[ArrayVolume]) -> None:
-        """See by their names that volumes are in one volume group. One call.
+        """Check by name that volumes are in one volume group. One call.
 
         :raises GroupNotSupported: one is not
         """
@@ -359,7 +358,7 @@ class Groups:
                 'and add them again.')
 
     def _mark_together(self, volumes: Iterable[typing.Any]) -> None:
-        """Note on all rows of a group that one of its volumes has clones.
+        """Mark all rows of a group because one of its volumes has clones.
 
         Their snapshots hold the others, too.
         """
@@ -387,7 +386,7 @@ class Groups:
     def _delete_volume_group(self, group: typing.Any) -> None:
         """Delete the volume group, or leave it to the last clone."""
         own = naming.consistency_group(group.id)
-        # After a failover it is what was the copy.
+        # After a failover it is the former copy.
         for name in [own, naming.peer(own)] if self._resolver.peers else [own]:
             found = self._array.groups.find(name)
             if found is not None:
@@ -396,9 +395,10 @@ class Groups:
         self._leave_sources(group)
 
     def _leave_sources(self, group: typing.Any) -> None:
-        """Release what a group was made from.
+        """Release the sources of a group.
 
-        Its volumes did, unless the service was killed when it was made.
+        Its volumes did, unless the service was killed while it created the
+        group.
         """
         if group.source_group_id is not None:
             name = naming.clone_source(group.id)

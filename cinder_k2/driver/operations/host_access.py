@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host of a connector on one array: how it is found, and held."""
+"""Finding and locking the host of a connector on one array."""
 
 from collections.abc import Hashable
 from collections.abc import Iterable
@@ -27,15 +27,15 @@ from cinder_k2.flows import chap
 from cinder_k2 import naming
 from cinder_k2 import transport
 
-#: In connectors that Cinder itself uses to copy data: no attachment row
-#: stands for them.
+#: In connectors that Cinder itself uses to copy data: they have no attachment
+#: row.
 INTERNAL = 'k2_internal'
 
 
 class Fabric(typing.NamedTuple):
     """How hosts reach one array.
 
-    :ivar zoning: what the fabric is told
+    :ivar zoning: zone manager calls
     :ivar protection: CHAP of hosts, None over Fibre Channel
     """
 
@@ -47,9 +47,9 @@ class Fabric(typing.NamedTuple):
 class HostAccess:
     """Finds and holds the hosts of connectors on one array.
 
-    Each host is locked by its initiators while it is looked up and changed,
-    so hosts never wait for each other. Volumes of one host are mapped and
-    unmapped at once, see ``host_holds``.
+    Each host is locked by its initiators while it is looked up and changed, so
+    hosts never wait for each other. Volumes of one host are mapped and
+    unmapped concurrently, see ``host_holds``.
 
     :param unique_fqdn_network: the option of Cinder with this name
     """
@@ -67,9 +67,9 @@ class HostAccess:
         return self._transport.hosts(self._array)
 
     def sought(self, connector: transport.Connector) -> array_hosts.Sought:
-        """The host of a connector, by initiators and by names.
+        """The host of a connector to look for, by initiators and names.
 
-        The in-tree driver names hosts as ``unique_fqdn_network`` says.
+        The in-tree driver names hosts according to ``unique_fqdn_network``.
         """
         initiators = self._transport.initiators(connector)
         first = connector.get('initiator') or (
@@ -83,7 +83,7 @@ class HostAccess:
     @contextlib.contextmanager
     def held(self, initiators: Iterable[str], what: Hashable = None,
              timeout: float | None = None) -> Iterator[host_holds.Hold]:
-        """Hold a host; the time for the array begins when it is held.
+        """Hold a host; the array's deadline begins when it is held.
 
         :param what: as for ``HostHolds.hold``
         :param timeout: as for ``HostHolds.hold``
@@ -97,7 +97,7 @@ class HostAccess:
 
 def subject(volume: typing.Any, backing: ArrayVolume | None = None
             ) -> Hashable:
-    """What an attach or detach is about: two of the same exclude each other.
+    """The subject of an attach or detach: the same ones exclude each other.
 
     Attachments of one volume to one host share a mapping.
     """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Copying data by this host, where the array cannot help."""
+"""Copying data through this host, where the array cannot copy."""
 
 from collections.abc import Iterator
 import contextlib
@@ -97,7 +97,7 @@ class HostCopy:
             f'count={(end - start) * 1024}', run_as_root=True)
 
     def _run(self, *command: str, **how: typing.Any) -> typing.Any:
-        """Run a program that writes to a device, and see it end.
+        """Run a program that writes to a device, and wait until it ends.
 
         :raises CopyTimeout: it took too long
         """
@@ -161,7 +161,7 @@ class HostCopy:
         try:
             attached = self._driver._connect_device(connection)
         except exception.DeviceUnavailable as error:
-            # It is connected all the same.
+            # It is connected nevertheless.
             _disconnect(error.kwargs['attach_info'])
             raise
         try:
@@ -178,7 +178,7 @@ def _disconnect(attached: dict[str, typing.Any]) -> None:
 def _end(process: 'subprocess.Popen[bytes]', patience: float) -> None:
     """End a program; nothing may be unmapped while it writes.
 
-    One that runs as root cannot be killed by Cinder's user, only waited for.
+    Cinder's user cannot kill a program that runs as root, only wait for it.
     """
     with contextlib.suppress(PermissionError):
         process.kill()

@@ -12,13 +12,13 @@
 
 """Holding a host, alone or together with other threads of this service.
 
-Making and removing a host is for one alone. Mapping volumes to one that is
-there, and unmapping them, is for many at once: a hypervisor that boots fifty
-instances must not wait fifty times.
+Creating and deleting a host need exclusive access. Mapping volumes to an
+existing host, and unmapping them, run concurrently: a hypervisor that boots
+fifty instances must not wait fifty times.
 
-So the operation that holds the host's lock may let others in. These do not
+So the operation that holds the host's lock may share it. The others do not
 take the lock; it is released when all of them have left. Services of a cluster
-exclude each other at any time.
+always exclude each other.
 """
 
 from collections.abc import Hashable
@@ -41,11 +41,11 @@ _Host = tuple[str, frozenset[str]]
 
 @dataclasses.dataclass
 class _Round:
-    """One time that a host is held.
+    """One period in which a host is held.
 
-    :ivar inside: what those who are in are about, each about another thing
-    :ivar waiting: how many wait who may be let in
-    :ivar is_open: whether they may come in
+    :ivar inside: subjects of the operations inside, all different
+    :ivar waiting: the number of operations waiting to share it
+    :ivar is_open: whether they may enter
     """
 
     inside: set[Hashable]
@@ -54,7 +54,7 @@ class _Round:
 
 
 class Hold:
-    """What one thread has of a host."""
+    """The hold of one thread on a host."""
 
     def __init__(self, changed: threading.Condition, held: _Round,
                  is_first: bool) -> None:
@@ -64,19 +64,19 @@ class Hold:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else is in, or comes in."""
+        """Whether no other operation is inside, or can enter."""
         return self._is_first and not self._round.is_open
 
     def claim(self) -> None:
-        """See that nobody else is in.
+        """Ensure exclusive access.
 
-        :raises hosts.MustBeAlone: somebody may be
+        :raises hosts.MustBeAlone: another operation may be inside
         """
         if not self.is_alone:
             raise hosts.MustBeAlone
 
     def share(self) -> None:
-        """Let those in who wait: the host is there, and stays."""
+        """Share the hold with waiting operations: the host exists and stays."""
         with self._changed:
             if self._is_first and self._round.waiting:
                 self._round.is_open = True
@@ -96,9 +96,9 @@ class HostHolds:
              ) -> Iterator[Hold]:
         """Hold the host that has these initiators.
 
-        :param what: what this is about, if it can be done beside others that
-            are about other things; without it nobody else is let in
-        :param timeout: seconds to wait for it; as for locks by default
+        :param what: the subject, if the operation can run concurrently with
+            those on other subjects; without it the hold is exclusive
+        :param timeout: seconds to wait for it; default as for locks
         :raises LockTimeout: others held it too long
         """
         host = system_id, frozenset(i.lower() for i in initiators)
@@ -113,7 +113,7 @@ class HostHolds:
 
     def _enter(self, host: _Host, what: Hashable, timeout: float
                ) -> tuple[_Round, bool]:
-        """Join those who hold it, or be the first of others."""
+        """Join a shared hold, or be the first of a new one."""
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
                 if (what is not None and held.is_open
@@ -133,7 +133,7 @@ class HostHolds:
     @contextlib.contextmanager
     def _locked(self, host: _Host, held: _Round, what: Hashable,
                 timeout: float | None) -> Iterator[None]:
-        """Have the lock until the last of those who came in has left."""
+        """Hold the lock until the last operation that entered has left."""
         with locks.hosts(*host, timeout):
             try:
                 yield

@@ -27,8 +27,8 @@ class Mapping:
     """A volume that stayed mapped to a host.
 
     :ivar volume_id: Cinder's id of it
-    :ivar mappable: what was mapped: the row may have other data by now, of a
-        migration
+    :ivar mappable: the mapped object: after a migration the row may have other
+        data
     """
 
     volume_id: str
@@ -37,31 +37,31 @@ class Mapping:
 
     @property
     def initiators(self) -> list[str]:
-        """Those of the host."""
+        """The initiators of the host."""
         return list(self.host.initiators)
 
 
 class Kept:
     """The mappings that were kept on one array.
 
-    For any thread: what is done with the set is atomic.
+    Thread-safe: all operations on the set are atomic.
     """
 
     def __init__(self) -> None:
         self._mappings: set[Mapping] = set()
 
     def add(self, mapping: Mapping) -> None:
-        """Remember a mapping that stays."""
+        """Record a mapping that stays."""
         self._mappings.add(mapping)
 
     def drop(self, mapping: Mapping) -> None:
-        """Forget a mapping, if it is known."""
+        """Drop a mapping, if it is known."""
         self._mappings.discard(mapping)
 
     def every(self) -> list[Mapping]:
-        """All of them."""
+        """All kept mappings."""
         return list(self._mappings)
 
     def of(self, mappable: rest.Ref) -> list[Mapping]:
-        """Those of a volume or view of the array."""
+        """Mappings of a volume or view of the array."""
         return [one for one in self.every() if one.mappable == mappable]

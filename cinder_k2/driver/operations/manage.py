@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bringing what is on the array under Cinder's management."""
+"""Bringing existing objects of the array under Cinder's management."""
 
 from collections.abc import Iterable
 import typing
@@ -44,7 +44,7 @@ Entries = list[dict[str, typing.Any]]
 
 
 class Manage:
-    """Managing, and lists of what could be managed.
+    """Manages existing objects, and lists manageable ones.
 
     References are ``{'source-name': <name>}`` or ``{'source-id': <the
     array's id>}``.
@@ -55,8 +55,8 @@ class Manage:
         self._array = array
         self._resolver = known
         self._replication = sessions
-        # Cinder asks for the size, and at once for the rest: what was found
-        # for a row saves finding it again.
+        # Cinder asks for the size, and then at once for the rest: caching the
+        # result saves searching again.
         self._found = cache.Cache()
 
     # Volumes
@@ -75,16 +75,16 @@ class Manage:
 
     def manage_existing(self, volume: typing.Any, existing_ref: Reference
                         ) -> resolver.ModelUpdate:
-        """Take a volume over. Four calls after the one for its size.
+        """Manage an existing volume. Four calls after the one for its size.
 
-        It and its group are renamed, it is grown to whole GiB, and
-        replicated if its type says so.
+        It and its group are renamed, it is grown to whole GiB, and replicated
+        if its type says so.
 
         :raises ManageExistingAlreadyManaged: Cinder has it
         :raises ManageExistingVolumeTypeMismatch: its type asks for other
             deduplication
-        :raises ManageExistingInvalidReference: it is no volume for Cinder;
-            the text has every reason
+        :raises ManageExistingInvalidReference: it cannot be managed; the text
+            has every reason
         """
         with errors.managing(f'Volume {volume.id}', existing_ref):
             found = self._found.peek(volume.id) or (
@@ -101,8 +101,8 @@ class Manage:
         with locks.group_on(self._array, group.id):
             candidate = self._array.inventory.examine_volume(found)
             self._check_volume(volume, candidate)
-            # It was found before Cinder asked for the rest, and its id may
-            # be another's by now.
+            # It was found before Cinder asked for the rest, and its id may be
+            # another's by now.
             self._array.inventory.check_named(found)
             taken = manage.take(
                 self._array, candidate, name=naming.volume(volume.name_id),
@@ -118,13 +118,13 @@ class Manage:
 
     def _check_volume(self, volume: typing.Any,
                       candidate: inventory.FoundVolume) -> None:
-        """See that Cinder may have a volume.
+        """Check that Cinder may manage a volume.
 
         :raises NotManageable: it may not
         """
         found, group = candidate.volume, candidate.group
-        # The group's name is the later one, if another request for the same
-        # volume was quicker.
+        # The group has the later name if another request for the same volume
+        # came first.
         names = (found.name, group.name)
         owner = ownership.volumes(
             self._array.system.id, names=names,
@@ -136,13 +136,13 @@ class Manage:
 
     def _check_type(self, volume: typing.Any, group: rest.VolumeGroup
                     ) -> None:
-        """See that a volume is what its type asks for.
+        """Check that a volume matches its type.
 
-        :raises VolumeTypeMismatch: it is not
+        :raises VolumeTypeMismatch: it does not
         """
         if volume_types.is_encrypted(context.get_admin_context(),
                                      volume.volume_type_id):
-            # Cinder lets it pass, and os-brick would format the volume.
+            # Cinder does not check this, and os-brick would format the volume.
             raise exceptions.VolumeTypeMismatch('the type asks for encryption')
         dedup = extra_specs.of(volume).dedup
         words = extra_specs.DEDUP_WORDS
@@ -156,7 +156,7 @@ class Manage:
             self, cinder_volumes: Iterable[typing.Any], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
             sort_dirs: list[str]) -> Entries:
-        """Volumes of the array, and what is against each of them.
+        """Volumes of the array, and reasons against managing each.
 
         Three calls, and more for more than 1000 objects.
         """
@@ -172,9 +172,9 @@ class Manage:
             self, snapshot: typing.Any, existing_ref: Reference) -> int:
         """Size in GiB, rounded up, of a snapshot to be managed. Four calls.
 
-        It is what the volume had when the snapshot was taken.
+        It is the size that the volume had when the snapshot was taken.
 
-        :raises ManageExistingInvalidReference: it is no snapshot for Cinder
+        :raises ManageExistingInvalidReference: it cannot be managed
         """
         with errors.managing(f'Snapshot {snapshot.id}', existing_ref):
             found = self._find_snapshot(snapshot, existing_ref)
@@ -184,13 +184,13 @@ class Manage:
     def manage_existing_snapshot(self, snapshot: typing.Any,
                                  existing_ref: Reference
                                  ) -> resolver.ModelUpdate:
-        """Take a snapshot over. No call after those for its size.
+        """Manage an existing snapshot. No call after those for its size.
 
         It keeps its name, since snapshots cannot be renamed (SNP-10).
 
         :raises ManageExistingAlreadyManaged: Cinder has it
-        :raises ManageExistingInvalidReference: it is no snapshot for
-            Cinder; the text has every reason
+        :raises ManageExistingInvalidReference: it cannot be managed; the text
+            has every reason
         """
         with errors.managing(f'Snapshot {snapshot.id}', existing_ref):
             found = self._found.peek(snapshot.id) or self._find_snapshot(
@@ -200,7 +200,7 @@ class Manage:
             with locks.group_on(self._array, backing.group):
                 self._check_unowned(found.snapshot)
                 update = self._resolver.ids(backing)
-                # Before anybody else asks for it.
+                # Before another request for it.
                 writes.set_if_unmoved(snapshot, update)
             return update
 
@@ -222,7 +222,7 @@ class Manage:
 
     def _check_snapshot(self, snapshot: typing.Any,
                         found: inventory.FoundSnapshot) -> ArraySnapshot:
-        """See that Cinder may have a snapshot.
+        """Check that Cinder may manage a snapshot.
 
         :raises NotManageable: it may not
         """
@@ -230,7 +230,7 @@ class Manage:
         other = [] if found.snapshot.source == volume.snapshot_source else [
             f'it is no snapshot of volume {snapshot.volume_id}']
         manageable.check([*other, *found.reasons()])
-        # Somebody may have made views and clones of it.
+        # There may be foreign views and clones of it.
         return ArraySnapshot(
             snapshot=found.snapshot.id, group=volume.group,
             volume=volume.volume or volume.origin, view=volume.view,
@@ -248,7 +248,7 @@ class Manage:
             self, cinder_snapshots: Iterable[typing.Any], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
             sort_dirs: list[str]) -> Entries:
-        """Snapshots of the array, and what is against each of them.
+        """Snapshots of the array, and reasons against managing each.
 
         Three calls, and more for more than 1000 objects.
         """

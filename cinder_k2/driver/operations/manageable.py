@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""References of operators, and entries of the lists that Cinder shows."""
+"""References of operators, and entries of the lists of manageable objects."""
 
 import datetime
 import typing
@@ -23,13 +23,13 @@ from cinder_k2 import volume_types
 
 Entry = dict[str, typing.Any]
 
-# The words of that extra spec.
+# The values of that extra spec.
 
 
 def reference(existing_ref: typing.Any) -> inventory.Reference:
-    """Read what an operator refers to an object by.
+    """Read an operator's reference to an object.
 
-    :raises NotManageable: it is of another form
+    :raises NotManageable: it has another form
     """
     known = {'source-name', 'source-id'}
     if (not isinstance(existing_ref, dict) or len(existing_ref) != 1
@@ -48,7 +48,7 @@ def reference(existing_ref: typing.Any) -> inventory.Reference:
 
 
 def check(reasons: list[str]) -> None:
-    """See that nothing is against an object.
+    """Check that there is no reason against managing an object.
 
     :raises NotManageable: with all reasons
     """

@@ -12,13 +12,13 @@
 
 """Changing the type of a volume, and moving it between back ends.
 
-How Cinder moves a volume to another back end, or gives it a type that the
-array cannot give it where it is: it makes a new row with a new volume, copies
-the data (nova does, for an attached volume), and asks the driver of the new
-volume for update_migrated_volume. Then it swaps provider_id, host and more
-between the rows, so that the old row has the new volume, and deletes the new
-row, which has the old one. The id of a row no longer tells the name of its
-volume then; ``name_id`` does.
+How Cinder moves a volume to another back end, or retypes it when the array
+cannot do that in place: it creates a new row with a new volume, copies the
+data (nova does, for an attached volume), and asks the driver of the new volume
+for update_migrated_volume. Then it swaps provider_id, host and more between
+the rows, so that the old row has the new volume, and deletes the new row,
+which has the old one. Then the volume is named by ``name_id``, not by the id
+of the row.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Migration:
-    """Retype and migration: what needs no copy of the data is done here.
+    """Retypes and migrates volumes where the data need not be copied.
 
-    For everything else the methods say no, and Cinder copies.
+    For everything else the methods return False, and Cinder copies.
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -62,16 +62,15 @@ class Migration:
                new_type: typing.Any, diff: Mapping[str, typing.Any],
                host: Mapping[str, typing.Any]
                ) -> bool | tuple[bool, resolver.ModelUpdate]:
-        """Give a volume the new type where it is. No call, or replication's.
+        """Retype a volume in place. No call, or those for replication.
 
-        A change between dedup and nodedup is a new volume's (VG-4). QoS that
-        hypervisors keep is read when a volume is attached; the array has
-        none.
+        A change between dedup and nodedup needs a new volume (VG-4). QoS of
+        hypervisors is read when a volume is attached; the array has none.
 
-        :param diff: what differs, as cinder.volume.volume_types says
+        :param diff: the differences, as in cinder.volume.volume_types
         :param host: this back end
-        :raises InvalidVolumeType: an extra spec of the new type has an
-            unknown value, or asks for what the driver cannot do
+        :raises InvalidVolumeType: an extra spec of the new type has an unknown
+            value, or asks for something unsupported
         """
         wanted = volume_types.parse(new_type.extra_specs or {})
         if wanted.dedup == self._dedup(volume) and not _wants_qos(diff):
@@ -85,11 +84,11 @@ class Migration:
     def _change_replication(self, volume: typing.Any,
                             wanted: volume_types.TypeSpec
                             ) -> tuple[bool, resolver.ModelUpdate]:
-        """Turn replication on, off, or to another target or rpo.
+        """Enable or disable replication, or change its target or rpo.
 
-        Volumes of groups do not come here: Cinder does not retype them. And
-        without a status in the answer, it would take one from a word in the
-        types that may not be the one that counts.
+        Volumes of groups do not get here: Cinder does not retype them. The
+        update includes a status, because otherwise Cinder would derive one
+        from an extra spec that may not be the relevant one.
         """
         has = self._replication.is_replicated(volume)
         if not wanted.replicated:
@@ -110,7 +109,7 @@ class Migration:
         if (session is None or session.peer is None
                 or link.is_number(session.peer)):
             self._change_rpo(session, link.rpo)
-            # It may be failed over, or in error for want of a session.
+            # It may be failed over, or in error without a session.
             return True, {'replication_status': volume.replication_status}
         self._redirect(volume, link, self._replication.link_with(session))
         return True, dict(replication.VOLUME_ENABLED)
@@ -119,7 +118,7 @@ class Migration:
                     rpo: int) -> None:
         """Give a session, if there is one, another rpo. One call or none.
 
-        :raises ReplicationError: the volume is away
+        :raises ReplicationError: the volume is on the other array
         """
         if session is None or session.rpo in (None, rpo):
             return
@@ -161,7 +160,7 @@ class Migration:
             self._replication.tell_unprotected([volume], error)
 
     def _dedup(self, volume: typing.Any) -> bool | None:
-        """How a volume was made; None if its type does not tell."""
+        """The deduplication of a volume; None if its type does not show it."""
         kind = volume.volume_type
         try:
             return volume_types.dedup_of((kind and kind.extra_specs) or {})
@@ -171,11 +170,11 @@ class Migration:
     def migrate_volume(self, context: typing.Any, volume: typing.Any,
                        host: Mapping[str, typing.Any]
                        ) -> tuple[bool, resolver.ModelUpdate | None]:
-        """Hand a detached volume to a back end on this array. No call.
+        """Transfer a detached volume to a back end on this array. No call.
 
-        Cinder saves the update after this has returned. What flattens the
-        volume before is waited for; what comes later sees in the row that it
-        is migrated, and is refused.
+        Cinder saves the update after this has returned. An earlier flattening
+        is waited for; a later one sees in the row that the volume is migrated,
+        and is refused.
 
         :param host: the other back end, with its ``capabilities``
         :returns: whether it has the volume now, and the update of the row
@@ -187,7 +186,7 @@ class Migration:
         with self._resolver.held(volume):
             backing = self._resolver.resolve(volume)
         if backing.replicated:
-            # The other back end may know nothing of the peer.
+            # The other back end may not have the peer configured.
             return False, None
         return True, self._resolver.ids(backing, volume.name_id)
 
@@ -200,22 +199,22 @@ class Migration:
                                new_volume: typing.Any,
                                original_volume_status: str
                                ) -> resolver.ModelUpdate:
-        """Say what ``volume``'s row needs to have ``new_volume``'s volume.
+        """Return the update that makes ``volume``'s row use ``new_volume``.
 
         The new volume gets the names that go with the id of that row, unless
-        the old volume may have them; five calls then, none else. It keeps
+        the old volume may have them; five calls then, otherwise none. It keeps
         its own names if that fails.
         """
         # Both keys always: Cinder gives the old values of these to the row
-        # that the driver of the old volume deletes. The location is not ours
-        # but a copy of that driver's.
+        # that the driver of the old volume deletes. The location is a copy of
+        # that driver's, not ours.
         taken = self._take_names(volume, new_volume)
         return {'_name_id': None if taken else new_volume.name_id,
                 'provider_location': None}
 
     def _take_names(self, volume: typing.Any,
                     new_volume: typing.Any) -> bool:
-        """Rename what backs ``new_volume``; whether it was done."""
+        """Rename the array volume of ``new_volume``; whether it was done."""
         known = self._resolver.known(new_volume)
         if (known is None or known.replicated
                 or self._resolver.known(volume) is not None):
@@ -233,13 +232,13 @@ class Migration:
                         {'id': volume.id, 'error': error,
                          'name': naming.volume(new_volume.name_id)})
             return False
-        # The ids are those of the other row from now on. Cinder saves this
+        # From now on the ids belong to the other row. Cinder saves this
         # together with the names.
         new_volume.update(self._resolver.ids(known, volume.id))
         return True
 
     def _are_free(self, volume_id: str, backing: ArrayVolume) -> bool:
-        """Whether nothing but this has the names of that id."""
+        """Whether only this volume may have the names with that id."""
         volumes = self._array.volumes
         named = volumes.find(naming.volume(volume_id))
         group = volumes.find_group(naming.volume_group(volume_id))
@@ -255,7 +254,7 @@ class Migration:
 
 
 def _wants_qos(diff: Mapping[str, typing.Any]) -> bool:
-    """Whether QoS differs that a back end, too, would have to keep."""
+    """Whether a QoS differs that a back end enforces, too."""
     specs = diff.get('qos_specs') or {}
     return (any(old != new for old, new in specs.values())
             and not {'back-end', 'both'}.isdisjoint(specs.get(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""All that Cinder can ask of one array, by subject."""
+"""All operations on one array, by subject."""
 
 from collections.abc import Callable
 import functools
@@ -46,13 +46,13 @@ from cinder_k2 import rest
 
 
 class ArrayOperations:
-    """One array, and what can be done on it. Nothing but wiring.
+    """The operations on one array. Only wires the parts together.
 
-    The methods of the parts have the names of Cinder's driver interface
-    (cinder.interface) where they are one; ``volume`` and ``snapshot`` are
-    Cinder's versioned objects, sizes in them GiB. They raise what the layers
-    below raise; ``cinder_k2.driver.base`` translates that, and decides which
-    array a call goes to.
+    Methods that implement Cinder's driver interface (cinder.interface) have
+    its names; ``volume`` and ``snapshot`` are Cinder's versioned objects,
+    sizes in them GiB. They raise the errors of the layers below;
+    ``cinder_k2.driver.base`` translates that, and decides which array a call
+    goes to.
 
     :param driver: Cinder's driver that this is a part of, with its
         configuration
@@ -115,13 +115,13 @@ class ArrayOperations:
             array, client, known, self.replication, rows)
 
     def meet(self, peer: resolver.Peer) -> None:
-        """Let volumes of this array be replicated to another."""
+        """Allow volumes of this array to be replicated to another."""
         self.peers[peer.backend_id] = peer
 
     def check(self) -> None:
-        """See whether the array can serve this back end. Three calls.
+        """Check that the array is usable for this back end. Three calls.
 
-        :raises RestError, K2Error: it cannot
+        :raises RestError, K2Error: it is not
         """
         with self._client.deadline(self._timeout):
             self.array.system.check()

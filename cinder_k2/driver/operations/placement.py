@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which volume group a new volume goes into."""
+"""Choice of the volume group for a new volume."""
 
 from collections.abc import Callable
 import typing
@@ -28,7 +28,7 @@ from cinder_k2 import volume_types
 
 _CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 
-# What an array says of a volume group that is gone, or full.
+# The array's errors for a volume group that is gone, or full.
 _NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneNotSupported)
 
 
@@ -36,7 +36,7 @@ class Placement:
     """Puts members of a consistency group into its volume group at once.
 
     All other volumes, those of generic groups without consistent snapshots
-    included, get a volume group of their own.
+    included, get their own volume group.
     """
 
     def __init__(self, array: Array) -> None:
@@ -44,14 +44,15 @@ class Placement:
 
     def into_group(self, volume: typing.Any,
                    make: Callable[[int | None], ArrayVolume]) -> ArrayVolume:
-        """Make a volume where it belongs.
+        """Create a volume in the right volume group.
 
-        The volume group's id is remembered; should that prove wrong, it is
-        looked up, made again if it is gone, and tried once more.
+        The volume group's id is cached; if that is wrong, the group is looked
+        up, created again if it is gone, and the creation is retried.
 
-        :param make: makes it in the volume group of that id, which is None
-            for a group of its own, and leaves nothing when it fails
-        :raises GroupNotSupported: the group is full, or of another kind
+        :param make: creates it in the volume group with that id, None for its
+            own group, and leaves nothing behind on failure
+        :raises GroupNotSupported: the group is full, or its deduplication
+            differs
         """
         if not volume.group_id or not is_consistent(volume.group):
             return make(None)
@@ -72,7 +73,7 @@ class Placement:
             raise
 
     def _check_replication(self, volume: typing.Any) -> None:
-        """See that a volume is not to be replicated apart from its group.
+        """Check that no single volume of a group is to be replicated.
 
         :raises GroupNotSupported: it is
         """
@@ -88,7 +89,7 @@ class Placement:
 
 def check_dedup(volume: typing.Any, name: str, group: groups.Group,
                 dedup: bool) -> None:
-    """See that a volume's type fits a volume group.
+    """Check that a volume's type fits a volume group.
 
     :raises GroupNotSupported: it does not (VG-4)
     """
@@ -102,16 +103,16 @@ def check_dedup(volume: typing.Any, name: str, group: groups.Group,
 
 
 def check_consistent(row: typing.Any) -> None:
-    """See that a group or group snapshot is the driver's business.
+    """Check that the driver handles a group or group snapshot.
 
-    :raises NotImplementedError: it is Cinder's
+    :raises NotImplementedError: Cinder does
     """
     if not is_consistent(row):
         raise NotImplementedError
 
 
 def check_unreplicated(group: typing.Any) -> None:
-    """See that volumes may join and leave a consistency group.
+    """Check that volumes may join and leave a consistency group.
 
     :raises GroupNotSupported: it is replicated (REP-5)
     """
@@ -137,7 +138,7 @@ def dedup_of(group: typing.Any) -> bool:
 
 
 def is_consistent(row: typing.Any) -> bool:
-    """Whether all volumes of a group are one volume group of the array."""
+    """Whether all volumes of a group share one volume group of the array."""
     return bool(volume_utils.is_group_a_cg_snapshot_type(row)
                 or volume_utils.is_group_a_type(row,
                                                 _CONSISTENT_REPLICATION))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deleting what deferred deletions have left and nothing needs any more."""
+"""Deleting deferred objects that nothing needs any more."""
 
 from collections.abc import Set
 
@@ -24,8 +24,8 @@ def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
     Each is locked while it is purged, never two at once. If this fails, it
     can be called again with the same group.
 
-    :param needed: volumes that were seen to be needed just now; the deletion
-        of what needs them purges them
+    :param needed: volumes that were just seen to be needed; the deletion of
+        their last user purges them
     :raises LockTimeout: another operation held one too long
     """
     _run(array, group, needed, set())
@@ -33,13 +33,13 @@ def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
 
 def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
          ) -> None:
-    """Purge a group, and its source groups if that made them free.
+    """Purge a group, and its source groups if nothing needs them then.
 
     Source groups mostly form a tree, from clones to the group of the first
-    source. But a clone may be moved to another group (CLN-7), and an id may
-    be another group's by now (OBJ-7), so two groups may be each other's
-    source. A group that is purged again has less to purge each time, unless
-    it is empty: then it keeps its note until its source groups are purged.
+    source. But a clone may be moved to another group (CLN-7), and an id may be
+    another group's by now (OBJ-7), so two groups may be each other's source.
+    Each purge of a group leaves less to purge, unless it is empty: then it
+    keeps its note until its source groups are purged.
 
     :param emptied: groups that were found empty, which are not purged again
     """

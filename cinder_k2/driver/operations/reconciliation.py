@@ -13,14 +13,14 @@
 """Removing mappings that nothing needs any more.
 
 Two detaches of one host may each see the other's row, so both leave the
-mapping in place; and a row that does not tell of its host keeps all mappings
-of its volume. Such a mapping is removed within one interval: it is looked at
-three times per interval, and goes at the second look in a row that finds no
-use of it in Cinder's rows. These say so before anything is mapped and as long
-as it is: an attachment by its row, what Cinder itself connects by the status
+mapping in place; and a row that does not show its host keeps all mappings of
+its volume. Such a mapping is removed within one interval: it is checked three
+times per interval, and removed at the second consecutive check that finds no
+user in Cinder's rows. These show a user before anything is mapped and as long
+as it is: an attachment by its row, a connection of Cinder itself by the status
 of the volume, or of its migration.
 
-Looks are taken when Cinder asks for statistics. They need no call to the array
+Checks run when Cinder asks for statistics. They need no call to the array
 unless there is something to remove.
 """
 
@@ -43,12 +43,12 @@ from cinder_k2 import transport as transports
 
 LOG = logging.getLogger(__name__)
 
-# A mapping that was kept just after a look is there at the next two.
+# A mapping that was kept just after a check is there at the next two.
 _LOOKS = 3
-# Intervals from one search on the array to the next, for what other services
-# kept before they were stopped.
+# Intervals from one search on the array to the next, for mappings that other
+# services kept before they were stopped.
 _SEARCH_EVERY = 6
-# Seconds to wait for a host that is being worked on: statistics wait, too.
+# Seconds to wait for a busy host: statistics wait, too.
 _WAIT = 5.0
 _AT_REST = ('available', 'in-use')
 _UNMOVED = (None, 'error', 'success')
@@ -57,7 +57,7 @@ _UNMOVED = (None, 'error', 'success')
 class Reconciliation:
     """Compares mappings that were kept on an array with Cinder's rows.
 
-    :param interval: seconds within which a mapping goes that nothing needs
+    :param interval: seconds within which an unused mapping is removed
     """
 
     def __init__(self, array: Array, client: rest.Client,
@@ -74,13 +74,13 @@ class Reconciliation:
         self._interval = interval
         self._users = attachments.Attachments(transport)
         self._next_look = self._next_search = -math.inf
-        # What the last look found no use of.
+        # The mappings without a user at the last check.
         self._unneeded: frozenset[kept.Mapping] = frozenset()
 
     def run(self) -> None:
-        """Look, if a third of the interval has passed since the last look.
+        """Check, if a third of the interval has passed since the last check.
 
-        No call while nothing was kept, but for ``_search`` at the first look
+        No call while no mapping is kept, except ``_search`` at the first check
         and every sixth interval.
         """
         now = self._client.clock.monotonic()
@@ -101,9 +101,9 @@ class Reconciliation:
 
     def _without_use(self, mappings: Iterable[kept.Mapping]
                      ) -> list[kept.Mapping]:
-        """Those that nothing needs now. Those of other volumes are dropped.
+        """The unused mappings. Those of other volumes are dropped.
 
-        A volume that this array does not have any more is another's.
+        A volume that is no longer on this array counts as another.
         """
         rows = self._rows({one.volume_id for one in mappings})
         unneeded = []
@@ -120,9 +120,9 @@ class Reconciliation:
                 in self._backend_rows.volumes({'id': list(ids)})}
 
     def _has(self, volume: typing.Any, mapping: kept.Mapping) -> bool:
-        """Whether a row may still stand for what was mapped.
+        """Whether a row may still own the mapped object.
 
-        One without ids is found by its name before anything is unmapped.
+        A row without ids is checked by name before anything is unmapped.
         """
         known = self._resolver.known(volume)
         return (volume.provider_id is None if known is None
@@ -134,7 +134,7 @@ class Reconciliation:
                 and not self._backend_rows.is_moving(volume))
 
     def _is_handled(self, volume: typing.Any) -> bool:
-        """Whether the driver is giving a volume other data, or a place."""
+        """Whether the driver is replacing or moving a volume's data."""
         known = self._resolver.known(volume)
         return known is not None and (
             known.failback_in_progress or known.regrouping or known.flattening)
@@ -154,13 +154,13 @@ class Reconciliation:
                              'host': ', '.join(mapping.initiators),
                              'id': mapping.volume_id})
         except Exception as error:
-            # Also the fabric's. It is tried again at the next look.
+            # Also errors of the fabric. It is retried at the next check.
             LOG.warning('A mapping of volume %(id)s that nothing needs stays '
                         'on the array at %(address)s for now: %(error)s', {
                             'id': mapping.volume_id, 'error': error,
                             'address': self._array.address})
 
-    # What a service had kept before it was stopped
+    # Mappings that a service kept before it was stopped
 
     def _try_to_search(self) -> bool:
         try:
@@ -175,10 +175,10 @@ class Reconciliation:
             return False
 
     def _search(self) -> None:
-        """Have mappings looked at that a detach may have kept.
+        """Add mappings to the check that a detach may have kept.
 
-        Of volumes that several may attach, to hosts that this driver made.
-        No call without such volumes; two, and one for each that is found.
+        Of multiattach volumes, to hosts that this driver created. No call
+        without such volumes; two, and one for each that is found.
         """
         volumes = {known.mappable: row for row in self._backend_rows.volumes(
             {'multiattach': True}) if _was_never_migrated(row)
@@ -201,15 +201,15 @@ class Reconciliation:
 
 
 def _is_at_rest(volume: typing.Any) -> bool:
-    """Whether Cinder itself has no use of a volume."""
+    """Whether Cinder itself does not use a volume."""
     return (volume.status in _AT_REST
             and volume.migration_status in _UNMOVED)
 
 
 def _was_never_migrated(volume: typing.Any) -> bool:
-    """Whether a volume has the data that it was made with.
+    """Whether a volume has its original data.
 
-    At the end of a migration its attachments are for a moment another row's.
+    At the end of a migration its attachments briefly belong to another row.
     """
     return (volume.migration_status is None
             and volume.name_id == volume.id)

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replication of volumes: on, off, and while they change.
+"""Replication of volumes: enabling, disabling, and changes meanwhile.
 
 A session between two arrays belongs to a volume group. The row of a volume
-says ``replicated`` before anything of its session is made, and until all of
-it is gone, so a deletion of the volume looks for what a killed service left.
+says ``replicated`` before any part of its session is created, and until all of
+it is gone, so a deletion of the volume looks for leftovers of a killed
+service.
 """
 
 from collections.abc import Collection
@@ -53,28 +54,28 @@ _KIB_PER_GIB = units.Mi
 ENABLED = {'replication_status': statuses.Replication.ENABLED}
 DISABLED = {'replication_status': statuses.Replication.DISABLED}
 ERROR = {'replication_status': statuses.Replication.ERROR}
-# The same of volumes, without what an earlier status was for.
+# The same for volumes, without the reason of an earlier status.
 VOLUME_ENABLED = {**ENABLED, 'replication_extended_status': None}
 VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
 
-# Characters of a text in Cinder's database.
+# Maximum length of a text in Cinder's database.
 _LONGEST = 255
 
 
 def in_error(why: str) -> resolver.ModelUpdate:
-    """The update of a volume whose replication is in error, and why."""
+    """The update of a volume whose replication is in error, and the reason."""
     return {**ERROR, 'replication_extended_status': shortened(why)}
 
 
 def shortened(text: str) -> str:
-    """A text as Cinder's database takes it."""
+    """A text shortened for Cinder's database."""
     return text if len(text) <= _LONGEST else f'{text[:_LONGEST - 3]}...'
 
 
 class Replication:
     """Replicates volumes of this array to one of its peers.
 
-    :ivar primary: that of the array that this one is a target of, if it is
+    :ivar primary: that of the array whose target this one is, if any
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -85,26 +86,26 @@ class Replication:
         self.primary: Replication | None = None
 
     def link(self, spec: volume_types.TypeSpec) -> replication.Link:
-        """Where a volume of a type is to be replicated to.
+        """The target for replicating a volume of a type.
 
-        :raises InvalidExtraSpec: nowhere, in this back end
+        :raises InvalidExtraSpec: there is none in this back end
         """
         return self.link_to(self.peer_for(spec.target), spec.rpo)
 
     def link_to(self, peer: resolver.Peer, rpo: int | None = None
                 ) -> replication.Link:
-        """The way to a peer, with the peer's rpo if none is given."""
+        """The link to a peer, with the peer's rpo if none is given."""
         return replication.Link(
             source_array=self._array, target_array=peer.array,
             peer_address=peer.address,
             backend_id=peer.backend_id, rpo=rpo or peer.rpo)
 
     def peer_for(self, target: str | None) -> resolver.Peer:
-        """The peer that a type names as its target, the first for None.
+        """The peer that a type names as target; the first for None.
 
         :raises InvalidExtraSpec: there is none
         """
-        # A target has just its primary, whatever types say of targets.
+        # A target has only its primary, whatever types specify.
         if not self._resolver.peers:
             raise volume_types.InvalidExtraSpec(
                 f'{volume_types.REPLICATION.key} is "enabled", but this back '
@@ -119,7 +120,7 @@ class Replication:
         return self._resolver.peers[target]
 
     def check_target(self, target: str | None) -> None:
-        """See that a type does not want another target than this one.
+        """Check that a type does not specify another target than this one.
 
         :raises ReplicationError: it does
         :raises InvalidExtraSpec: there is none of that name
@@ -132,9 +133,9 @@ class Replication:
                 'back first.')
 
     def link_for_new(self, volume: typing.Any) -> replication.Link | None:
-        """Where a new volume is to be replicated to; None for nowhere.
+        """The replication target of a new volume; None without replication.
 
-        Those of a consistency group are when the group is.
+        Volumes of a consistency group are replicated if the group is.
         """
         spec = volume_types.of(volume)
         if not spec.replicated or (volume.group_id and
@@ -146,12 +147,12 @@ class Replication:
 
     def start(self, volume: typing.Any, backing: ArrayVolume,
               link: replication.Link) -> ArrayVolume:
-        """Make its session, and its volume on the peer. Three calls.
+        """Create its session, and its volume on the peer. Three calls.
 
-        Three more for the first of the service.
+        Three more for the first one of the service.
 
-        :returns: what backs it then
-        :raises ReplicationError, Refused: the arrays do not; nothing is left
+        :returns: its array volume after that
+        :raises ReplicationError, Refused: the arrays refuse; nothing is left
         """
         target = link.target()
         self.begin([volume], self._request_of(
@@ -168,12 +169,12 @@ class Replication:
     def begin(self, rows: Iterable[typing.Any],
               request: replication.SessionRequest
               ) -> None:
-        """Make a session; what an earlier one has left is unmapped first."""
+        """Create a session; leftovers of an earlier one are unmapped first."""
         replication.protect(request, functools.partial(self._release, rows))
 
     def protect(self, volume: typing.Any, backing: ArrayVolume,
                 link: replication.Link) -> None:
-        """Replicate a volume that was not so far, and say so in its row."""
+        """Replicate a volume that was not replicated, and update its row."""
         request = self._request_of(volume, backing, link, self.session_name(
             volume.name_id, backing.group,
             naming.volume_group(volume.name_id)))
@@ -183,7 +184,7 @@ class Replication:
     @contextlib.contextmanager
     def noted(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
               request: replication.SessionRequest) -> Iterator[None]:
-        """Have rows say that they may be replicated.
+        """Mark rows as possibly replicated.
 
         Also if that fails, unless nothing is left of it: an operation that
         deletes the volumes, or ends their replication, has to look for it.
@@ -217,12 +218,12 @@ class Replication:
             self.note_unreplicated(volume, backing)
 
     def session_name(self, owner: str, group: int, group_name: str) -> str:
-        """Name of the session of what may once have been a copy. One call.
+        """Name of the session of a volume that may have been a copy. One call.
 
-        Copies took over with their names, and so those on the other array
-        have to get the names without the mark.
+        Copies keep their names after a failover, so the copies on the other
+        array must get the names without the mark.
 
-        :param group_name: that of a group that was made here
+        :param group_name: that of a group that was created here
         """
         name = naming.session(owner)
         marked = self._array.volumes.find_group(naming.peer(group_name))
@@ -232,7 +233,7 @@ class Replication:
                   name_id: str) -> None:
         """End the replication of a volume; its copy is deleted.
 
-        A peer that cannot be reached keeps what it has.
+        A peer that cannot be reached keeps its objects.
 
         :param name_id: the id in the names of the volume
         :raises ObjectInUse: the copy is mapped, or has snapshots
@@ -266,10 +267,10 @@ class Replication:
 
     def _check_unmoved(self, rows: Iterable[typing.Any], opened: bool
                        ) -> None:
-        """See that volumes are here still, and stay for now. No call.
+        """Check that volumes are still here, and will stay. No call.
 
-        :param opened: the other array has let hosts have its copies; rows
-            are about to say so, unless the service was killed then
+        :param opened: the other array has made its copies accessible; rows are
+            about to show it, unless the service was killed then
         :raises ArrayNotActive: one was failed over, or back, meanwhile
         :raises ConcurrentUpdate: one is about to be
         """
@@ -285,10 +286,10 @@ class Replication:
 
     def _release(self, rows: Iterable[typing.Any], target_array: Array,
                  volumes: Collection[int]) -> None:
-        """Unmap copies from hosts that this driver once mapped them to.
+        """Unmap copies from hosts to which this driver has mapped them.
 
-        Those are left from before a failover, when a detach could not reach
-        the array. Not of what Cinder says is attached: its guest may still
+        Such mappings are left from before a failover, when a detach could not
+        reach the array. Not those of attached volumes: their guests may still
         run there.
         """
         if not any(row.volume_attachment for row in rows):
@@ -298,14 +299,14 @@ class Replication:
 
     def _leave(self, link: replication.Link | None,
                rows: Collection[typing.Any]) -> None:
-        """Let the peer delete what only copies needed that are gone."""
+        """Let the peer delete objects that only deleted copies needed."""
         for peer in self._resolver.peers.values():
             if link is not None and peer.array is link.target_array:
                 with peer.array.deadline(fresh=True):
                     peer.leave(rows)
 
     def _has_ended(self, sessions: Sequence[str], group: int) -> bool:
-        """Whether a session does not protect any more, as far as known."""
+        """Whether a session no longer protects, as far as known."""
         try:
             with self._array.cleanup_deadline():
                 return replication.has_ended(self._array, sessions, group)
@@ -317,7 +318,7 @@ class Replication:
 
     def tell_unprotected(self, rows: Iterable[typing.Any],
                          error: Exception) -> None:
-        """Have rows say that nothing is copied, though nothing ended well."""
+        """Mark rows as not replicated although ending the session failed."""
         for row in rows:
             LOG.error('Volume %(id)s is not replicated any more: %(error)s',
                       {'id': row.id, 'error': error})
@@ -325,14 +326,14 @@ class Replication:
 
     def unprotect_for_good(self, volume: typing.Any,
                            backing: ArrayVolume) -> None:
-        """End the replication of a volume, and have its row say so."""
+        """Disable the replication of a volume, and save that in its row."""
         self.unprotect(volume, backing, volume.name_id)
         with self._array.deadline(fresh=True):
             self.note_unreplicated(volume, backing)
 
     def note_unreplicated(self, volume: typing.Any,
                           backing: ArrayVolume) -> None:
-        """Have a row say that its volume has no session."""
+        """Save in a row that its volume has no session."""
         self._resolver.note(volume, backing, replicated=False,
                             failback_in_progress=False,
                             target=None)
@@ -358,10 +359,10 @@ class Replication:
             group=backing.group, member=self.member(volume, backing, size))
 
     def sweep(self, volume: typing.Any, name_id: str) -> None:
-        """Delete the copies that are left of a volume that is not here.
+        """Delete the leftover copies of a volume that is not here.
 
-        On any peer; if it was never made, here, too: before a failover it
-        may have been to be copied here. Three calls to each.
+        On any peer; if it was never created, here, too: before a failover it
+        may have been about to be copied here. Three calls to each.
 
         :param name_id: the id in its names
         """
@@ -386,7 +387,7 @@ class Replication:
 
     def member(self, volume: typing.Any, backing: ArrayVolume, size: int = 0
                ) -> replication.Member:
-        """A volume as a session has it, of ``size`` KiB if that is not 0."""
+        """A volume as a session's member, of ``size`` KiB unless that is 0."""
         return replication.Member(
             backing.volume_ref.id, naming.volume(volume.name_id),
             size or volume.size * _KIB_PER_GIB)
@@ -399,11 +400,11 @@ class Replication:
 
     def _links(self, sessions: Sequence[str]
                ) -> Sequence[replication.Link | None]:
-        """To the arrays that may have the other end of a session.
+        """Links to the arrays that may have the other end of a session.
 
-        One call, none if there can be but one. All of them for a session
-        that is gone, and None for one with an array that cinder.conf does
-        not have any more.
+        One call, none if there is only one possibility. All of them for a
+        session that is gone, and None for one with an array that is no longer
+        in cinder.conf.
         """
         links = [self.link_to(peer) for peer in self._resolver.peers.values()]
         if len(links) > 1:
@@ -414,7 +415,7 @@ class Replication:
 
     def link_with(self, session: array_replication.Session
                   ) -> replication.Link | None:
-        """To the other array of a session, with its rpo. No call mostly."""
+        """Link to a session's other array, with its rpo. Usually no call."""
         links = [self.link_to(peer, session.rpo)
                  for peer in self._resolver.peers.values()]
         return next((link for link in links if session.peer is not None

@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Watching over what is replicated.
+"""Monitoring of replication sessions.
 
-A session that is suspended as source copies nothing. The array leaves it so
-when it has lost its peer (REP-19), and a service that was killed while it
-extended a volume, too. Of volumes that are here and that nobody works on, such
-sessions are resumed, or Cinder hears of them. It also hears of volumes that
-have no session any more, or an idle one.
+A session that is suspended as source copies nothing. It stays suspended after
+the array has lost its peer (REP-19), or when a service was killed while it
+extended a volume. For volumes that are here and not in any operation, such
+sessions are resumed, or reported to Cinder. Volumes that have no session any
+more, or an idle one, are reported as well.
 """
 
 from collections.abc import Iterable
@@ -40,22 +40,22 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-#: What was told of links: address, peer and word.
+#: Link states already logged: address, peer and state.
 TOLD = once.Once()
 
 Updates = list[resolver.ModelUpdate]
 Session = sessions.Session
 
 _WORKING = ('available', 'in-use')
-# "failed-over" is for a failback to deal with.
+# "failed-over" is left to a failback.
 _WATCHED = (statuses.Replication.ENABLED, statuses.Replication.ERROR)
-# Seconds in which every operation has let a session run again.
+# Seconds in which every operation has resumed its session.
 _LONG = 900
 _UNMOVED = (None, 'error', 'success')
 
 
 class ReplicationMonitor:
-    """Resumes what was left suspended, and tells of what stays so."""
+    """Resumes suspended sessions, and reports those that stay suspended."""
 
     def __init__(self, array: Array, client: rest.Client,
                  known: resolver.Resolver,
@@ -68,25 +68,26 @@ class ReplicationMonitor:
         self._backend_rows = rows
         # When sessions were first seen suspended, by the ids in their names.
         self._since: Mapping[str, float] = {}
-        # Names of sessions, and ids, that the log has told of.
+        # Names of sessions, and ids, already logged.
         self._troubled: frozenset[str] = frozenset()
         self._refused: frozenset[int] = frozenset()
-        # Addresses of peers that did not answer, of which the log has told.
+        # Addresses of peers without a reply, already logged.
         self._silent: frozenset[str] = frozenset()
-        # Counts the looks at links that are not "ok".
+        # Counts the checks of links that are not "ok".
         self._link_tries = 0
         # The ids in the names of sessions that were not idle at the last
-        # look, None if all rows have to be looked at; and when they were.
+        # check, None if all rows have to be checked; and the time of that
+        # check.
         self._active: frozenset[str] | None = None
         self._compared = 0.0
 
     def get_replication_error_status(
             self, context: typing.Any, groups: Iterable[typing.Any]
     ) -> tuple[Updates, Updates]:
-        """What is wrong with the replication of volumes. Few calls.
+        """Return the errors of the replication of volumes. Few calls.
 
-        :param groups: those that are replicated
-        :returns: updates of those in error; of volumes in groups or not
+        :param groups: the replicated groups
+        :returns: updates of groups in error, and of volumes, in groups or not
         """
         broken = [(row, session) for session, rows in self._paused(
             self._array.replication.all())
@@ -98,15 +99,15 @@ class ReplicationMonitor:
              **replication.in_error(self._label(session))}
             for row, session in broken]
 
-    # Watching
+    # Monitoring
 
     def watch_replication(self) -> bool:
-        """Resume what is suspended and can go on. One call if all is well.
+        """Resume suspended sessions where possible. One call if all is well.
 
-        Rows in error whose session runs again are set right.
+        Rows in error whose session runs again are corrected.
 
-        :returns: whether the replication of some volume here is suspended
-        :raises RestError: the array does not answer
+        :returns: whether the replication of any volume here is suspended
+        :raises RestError: the array does not reply
         """
         found = self._array.replication.all()
         paused = self._paused(found)
@@ -125,9 +126,9 @@ class ReplicationMonitor:
                 ) -> list[tuple[Session, list[typing.Any]]]:
         """Sessions that are suspended as source, with their rows.
 
-        Those without rows, and those whose volumes are in some operation,
-        which may suspend on purpose, are left out; the latter for a while,
-        for the service may have been killed.
+        Sessions without rows, and those whose volumes are in an operation,
+        which may suspend on purpose, are left out; the latter only for a
+        while, because the service may have been killed.
         """
         by_owner = {_owner(session): session for session in found
                     if session.role == sessions.SOURCE
@@ -148,28 +149,28 @@ class ReplicationMonitor:
         for key in ('id', '_name_id', 'group_id'):
             for row in self._backend_rows.volumes({key: list(owners)}):
                 if row.launched_at is None:
-                    # It was never made.
+                    # It was never created.
                     continue
                 for owner in owners & {row.name_id, row.group_id}:
                     found.setdefault(owner, {})[row.id] = row
         return {owner: list(rows.values()) for owner, rows in found.items()}
 
     def _is_here(self, volume: typing.Any) -> bool:
-        """Whether this array has a volume, as far as its row says."""
+        """Whether this array has a volume, as far as its row shows."""
         return provider_id.system_of(volume.provider_id) in (
             None, self._array.system.id)
 
     def _may_run(self, volume: typing.Any) -> bool:
-        """Whether the session of a volume may run, for all its row says.
+        """Whether the row allows the session of a volume to run.
 
-        That of a reserved one is for a failback to deal with.
+        The session of a reserved volume is left to a failback.
         """
         known = self._resolver.known(volume)
         return (self._is_here(volume) and volume.status in _WORKING
                 and not (known and known.failback_in_progress))
 
     def _resume(self, paused: Sequence[Session]) -> bool:
-        """Let sessions run that can; whether one of them does."""
+        """Resume sessions where possible; whether one was resumed."""
         self._refused &= {session.id for session in paused}
         return any([self._resume_over(link, ready)
                     for link, ready in self._ready(paused) if ready])
@@ -178,8 +179,8 @@ class ReplicationMonitor:
                      ) -> bool:
         """The same for sessions of one peer.
 
-        If the link is not "ok", they follow one that the array resumes:
-        it refuses all if the peer is out of reach, and no word is known to
+        If the link is not "ok", they follow one that the array resumes: it
+        refuses all if the peer cannot be reached, and no state is known to
         mean that (REP-19).
         """
         if link.is_connected:
@@ -203,7 +204,7 @@ class ReplicationMonitor:
                               'peer': link.name, 'word': word})
 
     def _let_run(self, sessions_: Sequence[Session]) -> bool:
-        """Let sessions of a peer that is there run; whether one does."""
+        """Resume sessions of a peer that can be reached; whether one was."""
         ready = {session.id: session for session in sessions_}
         refused = self._array.replication.command_many(
             {number: session.name for number, session in ready.items()},
@@ -221,7 +222,7 @@ class ReplicationMonitor:
 
     def _ready(self, paused: Sequence[Session]
                ) -> list[tuple[rest.PeerArray, list[Session]]]:
-        """Those whose peer is there and has not taken over, by peer.
+        """Sessions whose peer replies and has not taken over, by peer.
 
         One call, and one to each peer; none without sessions.
         """
@@ -235,7 +236,7 @@ class ReplicationMonitor:
 
     def _not_taken_over(self, peer: resolver.Peer,
                         paused: Sequence[Session]) -> list[Session]:
-        """To resume others would throw away what the peer's hosts wrote."""
+        """Resuming the others would discard what the peer's hosts wrote."""
         if not paused:
             return []
         try:
@@ -255,7 +256,7 @@ class ReplicationMonitor:
                 and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)]
 
     def _log_transitions(self, broken: Mapping[str, Session]) -> None:
-        """Say once that a session is suspended, and once that it is over."""
+        """Log once that a session is suspended, and once that it is over."""
         for name in broken.keys() - self._troubled:
             LOG.error('%s: nothing is copied.', self._label(broken[name]))
         for name in self._troubled - broken.keys():
@@ -265,7 +266,7 @@ class ReplicationMonitor:
         self._troubled = frozenset(broken)
 
     def _set_right(self, found: Sequence[Session]) -> None:
-        """Have rows in error say that they are replicated. No call.
+        """Change rows in error back to replicated. No call.
 
         Those whose session runs from here.
         """
@@ -285,13 +286,13 @@ class ReplicationMonitor:
                       if row.group_id}.values():
             writes.repair_group(group, replication.ENABLED, replication.ERROR)
 
-    # Without a session
+    # Volumes without a session
 
     def _miss(self, found: Sequence[Session]) -> None:
-        """Have rows say that their sessions are gone, or idle.
+        """Save in rows that their sessions are gone, or idle.
 
-        Looks at rows only at first, when some session has gone, and each
-        quarter of an hour. One call then, if there is one without a session.
+        Checks only rows at first, when a session has gone, and every quarter
+        of an hour. One call then, if a volume has no session.
         """
         before, now = self._active, self._client.clock.monotonic()
         self._active = frozenset(map(_owner, filter(_is_active, found)))
@@ -304,27 +305,27 @@ class ReplicationMonitor:
                 if self._active.isdisjoint({row.name_id, row.group_id})
                 and self._should_run(row)]
         if rows:
-            # Till all of them are explained.
+            # Until all of them are explained.
             self._active = None
         for row in self._without_session(rows):
             self._tell_missing(row)
 
     def _should_run(self, volume: typing.Any) -> bool:
-        """Whether a volume is here that Cinder believes to be replicated.
+        """Whether a volume is here that Cinder lists as replicated.
 
-        Also if its ids say that it is not any more: the service was killed
-        then before Cinder saved so.
+        Also if its ids show that it is not any more: then the service was
+        killed before Cinder saved that.
         """
         known = self._resolver.known(volume)
         return known is not None and not known.failback_in_progress
 
     def _without_session(self, rows: Sequence[typing.Any]
                          ) -> list[typing.Any]:
-        """Those whose session was not made just now, or is idle.
+        """Volumes whose session is missing or idle, and not just created.
 
-        One that an array wants idle while a volume grows is no trouble of
-        the others in its group, so all rows of a session count, as they are
-        after the look at it.
+        A session that an array requires to be idle while a volume grows is no
+        error for the others in its group, so all rows of a session count, as
+        they are after checking it.
         """
         resting = [row for row in rows if _is_at_rest(row, 0)]
         if not resting or self._backend_rows.is_failing_over():
@@ -372,9 +373,9 @@ def _is_active(session: Session) -> bool:
 
 
 def _is_at_rest(volume: typing.Any, seconds: float) -> bool:
-    """Whether Cinder does nothing to a volume that is replicated.
+    """Whether no operation of Cinder runs on a replicated volume.
 
-    :param seconds: for so long its session has been suspended at least
+    :param seconds: how long at least its session has been suspended
     """
     return (volume.replication_status in _WATCHED
             and volume.migration_status in _UNMOVED

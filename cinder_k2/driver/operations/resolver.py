@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From Cinder's rows to the array's objects."""
+"""Resolving Cinder's rows to the array's objects."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -38,22 +38,22 @@ F = typing.TypeVar('F')
 T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
 _ATTEMPTS = 5
-#: What Cinder says of volumes and groups that are not replicated.
+#: Cinder's statuses of volumes and groups that are not replicated.
 UNREPLICATED = (None, statuses.Replication.DISABLED,
                 statuses.Replication.NOT_CAPABLE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """Another array, as one array sees it.
+    """Another array, as seen by one array.
 
-    :ivar backend_id: what Cinder calls it
-    :ivar address: the address under which the two know each other
-    :ivar rpo: seconds, where a volume type says nothing else
-    :ivar release: unmaps volumes there, by their ids, from the hosts that
-        this driver made
-    :ivar leave: lets go of what was needed there for the volumes of rows,
-        when those are deleted there
+    :ivar backend_id: its name in Cinder
+    :ivar address: the address that the two use for each other
+    :ivar rpo: seconds, unless a volume type specifies another
+    :ivar release: unmaps volumes there, by their ids, from the hosts that this
+        driver made
+    :ivar leave: releases the sources of the volumes of rows there, when the
+        volumes are deleted there
     """
 
     backend_id: str
@@ -65,12 +65,12 @@ class Peer:
 
 
 class Resolver:
-    """Finds what stands behind a volume or a snapshot on one array.
+    """Finds the array's objects of a volume or a snapshot.
 
     By the ids in its row, which costs no call; else by its name.
 
-    :param peers: by backend_id, that for types without a choice first; none
-        without replication_device
+    :param peers: by backend_id, the default first; empty without
+        replication_device
     """
 
     def __init__(self, array: Array, peers: Mapping[str, Peer]) -> None:
@@ -79,9 +79,9 @@ class Resolver:
 
     def ids(self, made: ArrayVolume | ArraySnapshot,
             name_id: str = '') -> ModelUpdate:
-        """The update for the row of what was made.
+        """The update for the row of a created object.
 
-        Making it may have taken all the time there was.
+        Its creation may have used up the deadline.
 
         :param name_id: that of the row, if it is a volume's
         """
@@ -91,11 +91,12 @@ class Resolver:
 
     def note(self, volume: typing.Any, backing: ArrayVolume,
              **changes: typing.Any) -> None:
-        """Change what a row knows of its volume.
+        """Change the array volume in a row.
 
-        Another service may note meanwhile that it has clones; that stays.
+        Another service may mark it as having clones meanwhile; that mark
+        stays.
 
-        :raises ConcurrentUpdate: the row changes all the time
+        :raises ConcurrentUpdate: the row keeps changing
         """
         def change(known: ArrayVolume | None) -> ArrayVolume:
             cloned = backing.has_clones or (known and known.has_clones)
@@ -105,13 +106,13 @@ class Resolver:
 
     def rewrite(self, row: typing.Any, find: Callable[[typing.Any], F],
                 change: Callable[[F], T]) -> T:
-        """Save another backing in a row, over nothing but what was found.
+        """Compare and swap the array volume in a row.
 
-        :param find: what backs the row, by the row as it is
-        :param change: what is to back it; the same for no change
-        :returns: that
-        :raises ConcurrentUpdate: others change the row all the time
-        :raises ArrayNotActive: it was failed over, or back, meanwhile
+        :param find: returns the current array volume, given the current row
+        :param change: returns the new one; the same for no change
+        :returns: the new one
+        :raises ConcurrentUpdate: other operations keep changing the row
+        :raises ArrayNotActive: it was failed over or back meanwhile
         """
         for _ in range(_ATTEMPTS):
             found = find(row)
@@ -129,12 +130,12 @@ class Resolver:
     @contextlib.contextmanager
     def held(self, volume: typing.Any, timeout: float | None = None
              ) -> Iterator[None]:
-        """Keep a volume from being flattened, and have its row up to date.
+        """Keep a volume from being flattened, and update its row.
 
         Flattening replaces a view, and deletes it, so an operation that maps,
-        unmaps, changes or deletes one locks it out. What is a volume on the
-        array stays one: it is neither locked nor read again. No call; the
-        time for the array begins when it is locked.
+        unmaps, changes or deletes one locks it out. A volume of the array is
+        never replaced: it is neither locked nor read again. No call; the
+        array's deadline begins when it is locked.
 
         :param timeout: as for ``locks.flattening``
         :raises ObjectInUse: it is being flattened
@@ -149,12 +150,12 @@ class Resolver:
             yield
 
     def known(self, volume: typing.Any) -> ArrayVolume | None:
-        """What backs a volume, by its row alone; None if that says nothing."""
+        """The array volume, by the row alone; None if it has no ids."""
         return provider_id.decode(ArrayVolume, self._array.system.id,
                                   volume.provider_id, volume.name_id)
 
     def check_free(self, volume: typing.Any) -> None:
-        """Check that a volume is not being handed over to another array.
+        """Check that a volume is not being moved to another array.
 
         :raises ObjectInUse: it is; what is written now would be lost
         """
@@ -176,12 +177,12 @@ class Resolver:
                 tzinfo=datetime.timezone.utc).timestamp())
 
     def check_here(self, row: typing.Any) -> None:
-        """See that no other array has a volume or snapshot, by its row.
+        """Check by its row that no other array has a volume or snapshot.
 
-        What has its name here may be an older copy then.
+        Otherwise an object with its name here may be an older copy.
 
         :raises ArrayNotActive: another one of this back end has it, or one
-            that cinder.conf does not have any more
+            that is no longer in cinder.conf
         """
         system = provider_id.system_of(row.provider_id)
         if system in (None, self._array.system.id):
@@ -198,9 +199,9 @@ class Resolver:
                 'is gone from cinder.conf, put it back.')
 
     def resolve(self, volume: typing.Any) -> ArrayVolume:
-        """What backs a volume.
+        """The array volume of a volume.
 
-        :raises ObjectMissing: the array has nothing of its name
+        :raises ObjectMissing: the array has nothing with its name
         :raises ArrayNotActive: another array has it
         """
         known = self.known(volume)
@@ -220,24 +221,24 @@ class Resolver:
             and self._array.groups.is_shared(found.group))
 
     def find(self, volume: typing.Any) -> ArrayVolume:
-        """What backs a volume, seen by its name. One call mostly.
+        """The array volume, verified by name. Usually one call.
 
         :raises ObjectMissing: nothing has its name
-        :raises ObjectRenamed: somebody has given it another one
+        :raises ObjectRenamed: it was renamed on the array
         :raises ArrayNotActive: another array has it
         """
         return self.confirm(volume, self.resolve(volume))
 
     def confirm(self, volume: typing.Any, stored: ArrayVolume, *more: str
                 ) -> ArrayVolume:
-        """What backs a volume, seen by its name. One call mostly.
+        """The array volume, verified by name. Usually one call.
 
-        Before anything is done with it: its id may be another object's by
-        now (OBJ-7).
+        Before any operation on it: its id may be another object's by now
+        (OBJ-7).
 
-        :param more: names that it may have besides its usual ones
+        :param more: additional names that it may have
         :raises ObjectMissing: nothing has its name
-        :raises ObjectRenamed: somebody has given it another one
+        :raises ObjectRenamed: it was renamed on the array
         """
         found = self._array.identity.volume(stored, [
             *self.names_of(volume, stored), *more])
@@ -250,12 +251,12 @@ class Resolver:
 
     def check_not_renamed(self, volume: typing.Any,
                           stored: ArrayVolume) -> None:
-        """See that a volume is gone, and not just called something else.
+        """Check that a volume is gone, and not just renamed.
 
-        Where its group is not Cinder's either, its ids are another's. Two
+        If its group is not Cinder's either, its ids are another object's. Two
         calls.
 
-        :raises ObjectRenamed: somebody has renamed it
+        :raises ObjectRenamed: it was renamed on the array
         """
         now, group = self._array.identity.name_now(stored)
         if now and naming.is_own_group(group):
@@ -278,13 +279,13 @@ class Resolver:
 
     def confirm_snapshot(self, snapshot: typing.Any,
                          stored: ArraySnapshot) -> ArraySnapshot:
-        """What backs a snapshot, seen by its name. One call mostly.
+        """The array snapshot, verified by name. Usually one call.
 
-        The name of one that was managed before digests were stored is noted
-        now.
+        If it was managed before digests were stored, the digest of its name is
+        stored now.
 
         :raises ObjectMissing: nothing has its name
-        :raises ObjectRenamed: nobody knows whether it is the one
+        :raises ObjectRenamed: it cannot be identified
         """
         found = self._array.identity.snapshot(
             stored, self.snapshot_names(snapshot))
@@ -307,22 +308,22 @@ class Resolver:
         return [naming.group_snapshot(snapshot.group_snapshot_id), own]
 
     def may_be_replicated(self, volume: typing.Any) -> bool:
-        """Whether a volume may have a session, by what Cinder knows of it."""
+        """Whether a volume may have a session, according to Cinder."""
         return bool(self.peers) and (
             volume.replication_status not in UNREPLICATED
             or self.asks_for_replication(volume))
 
     def asks_for_replication(self, volume: typing.Any) -> bool:
-        """Whether the type of a volume does, as far as it can be read."""
+        """Whether the type of a volume requires it, as far as readable."""
         try:
             return volume_types.of(volume).replicated
         except volume_types.InvalidExtraSpec:
             return True
 
     def settled(self, known: ArrayVolume) -> ArrayVolume:
-        """What backs a volume that is moving, where it is now. Two calls.
+        """The current array volume of a volume that is moving. Two calls.
 
-        It counts as moving until somebody has cleared up behind it.
+        It counts as moving until an operation has cleaned up.
 
         :raises NotFound: the array has lost it
         """
@@ -331,12 +332,12 @@ class Resolver:
             known, group=group, shared=self._array.groups.is_shared(group))
 
     def name_ids(self, volume: typing.Any) -> list[str]:
-        """The ids that may stand in the names of a volume's objects.
+        """The ids that may be in the names of a volume's objects.
 
-        The in-tree driver, which leaves provider_id empty, gives a
-        migrated volume the name of its id, though Cinder notes another. But
-        of a volume that is deleted at the end of a migration, the id is the
-        name of the data that stays.
+        The in-tree driver, which leaves provider_id empty, gives a migrated
+        volume the name of its id, though Cinder stores another. But for a
+        volume that is deleted at the end of a migration, the id is the name of
+        the data that stays.
         """
         ids = [volume.name_id]
         if (volume.id != volume.name_id
@@ -355,15 +356,15 @@ class Resolver:
     def may_be_copy(volume: typing.Any) -> bool:
         """Whether a volume without ids may have the name of a copy.
 
-        The in-tree driver leaves it that one when it fails over.
+        The in-tree driver does not rename it when it fails over.
         """
         return bool(volume.replication_status
                     == statuses.Replication.FAILED_OVER)
 
     def resolve_snapshot(self, snapshot: typing.Any) -> ArraySnapshot:
-        """What backs a snapshot.
+        """The array snapshot of a snapshot.
 
-        :raises ObjectMissing: the array has nothing of its name
+        :raises ObjectMissing: the array has nothing with its name
         :raises ArrayNotActive: another array has it
         """
         known = self.known_snapshot(snapshot)

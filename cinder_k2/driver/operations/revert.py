@@ -38,13 +38,13 @@ _KIB_PER_GIB = units.Mi
 
 
 class Revert:
-    """By the array where it can, else by copying.
+    """Reverts by the array where it can, else by copying.
 
-    The array restores whole volume groups only (RST-5), and only to the
-    sizes they have (RST-2). Cinder's own way of copying has a safeguard only
-    if one is taken before each revert, also before those that need none.
+    The array restores whole volume groups only (RST-5), and only to the sizes
+    they have (RST-2). Cinder's own copying has a safeguard snapshot only if
+    one is taken before each revert, even where none is needed.
 
-    :param driver: Cinder's, which takes the safeguard
+    :param driver: Cinder's, which takes the safeguard snapshot
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -62,10 +62,10 @@ class Revert:
 
     def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
                            snapshot: typing.Any) -> None:
-        """Put a volume back to a snapshot. Three calls if the array can.
+        """Revert a volume to a snapshot. Three calls if the array can.
 
-        A view is written over, so it is held: a copy that flattens it would
-        have data from before and after.
+        A view is overwritten, so it is locked: a flattened copy would contain
+        data from before and after.
 
         :raises ObjectInUse: it is being flattened, or failed back
         """
@@ -77,10 +77,10 @@ class Revert:
 
     def _restore(self, volume: typing.Any, backing: ArrayVolume,
                  snapshot: typing.Any) -> bool:
-        """Let the array restore a volume; whether it could.
+        """Restore a volume on the array; returns whether it could.
 
-        The snapshot is seen by its name, and with it its group. How that was
-        before tells whether the array did it.
+        The snapshot is verified by name, and so is its group. The group's
+        earlier state shows whether the array did it.
         """
         taken = self._sources.taken(snapshot)
         if (backing.volume is None or backing.shared
@@ -95,7 +95,7 @@ class Revert:
             try:
                 self._array.volumes.restore(seen, before)
                 if volume.size != snapshot.volume_size:
-                    # Should the array have given it the snapshot's size.
+                    # In case the array has given it the snapshot's size.
                     self._array.volumes.grow(
                         self._resolver.confirm(volume, backing).volume_ref.id,
                         volume.size * _KIB_PER_GIB,

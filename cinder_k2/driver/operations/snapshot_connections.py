@@ -33,9 +33,9 @@ LOG = logging.getLogger(__name__)
 
 
 class SnapshotConnections:
-    """Snapshots are seen through a temporary view (SNP-8).
+    """Attaches snapshots through a temporary view (SNP-8).
 
-    The view is made for the first host and removed after the last.
+    The view is created for the first host and deleted after the last.
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -50,7 +50,7 @@ class SnapshotConnections:
     def initialize_connection_snapshot(
             self, snapshot: typing.Any, connector: transport.Connector,
             **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a snapshot to a host; where and under which LUN to find it."""
+        """Map a snapshot to a host; returns its connection properties."""
         with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
             view = self.temporary_view(snapshot)
             try:
@@ -67,7 +67,7 @@ class SnapshotConnections:
             **kwargs: typing.Any) -> dict[str, typing.Any] | bool:
         """Unmap a snapshot from a host, from all hosts without a connector.
 
-        :returns: what the transport reports
+        :returns: the transport's report
         """
         with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
             found = self._array.snapshots.find_view(
@@ -83,7 +83,7 @@ class SnapshotConnections:
             return self._detach.report(done)
 
     def temporary_view(self, snapshot: typing.Any) -> ArrayVolume:
-        """The view of a snapshot; it is made if it is not there."""
+        """The view of a snapshot, created if it is missing."""
         name = naming.temporary_view(snapshot.id)
         taken = self._resolver.confirm_snapshot(
             snapshot, self._sources.taken(snapshot))
@@ -101,7 +101,7 @@ class SnapshotConnections:
                 f'the id {view.view} any more; try again.')
 
     def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
-        """Drop a view where something else is to be reported."""
+        """Delete a view without raising; another error is to be reported."""
         try:
             with self._array.cleanup_deadline():
                 self._drop_if_unused(view, snapshot)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Letting volumes of the array go from Cinder's management."""
+"""Ending Cinder's management of volumes of the array."""
 
 import typing
 
@@ -21,12 +21,12 @@ from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import naming
 
-#: Status of a row whose volume could not be managed, while it is removed.
+#: Status of a row whose volume could not be managed, during its removal.
 FAILED = 'error_managing_deleting'
 
 
 class Unmanaging:
-    """Volumes that stay on the array, with the names they had before.
+    """Unmanages volumes, which stay on the array, and restores their names.
 
     :param configuration: the options of the back end
     """
@@ -42,13 +42,13 @@ class Unmanaging:
         self._configuration = configuration
 
     def unmanage(self, volume: typing.Any) -> None:
-        """Let a volume go; it stays on the array.
+        """Stop managing a volume; it stays on the array.
 
-        With k2_unmanage_restores_names it gets its original name back, in
-        up to four calls; without it, or with none, it keeps Cinder's. Hosts
-        keep it unless a detach alone had left it to them.
+        With k2_unmanage_restores_names it gets its original name back, in up
+        to four calls; without it, or without one, it keeps Cinder's. Hosts
+        stay mapped, except by mappings that a detach kept.
 
-        :raises ObjectInUse: it is being flattened, which would go on
+        :raises ObjectInUse: it is being flattened, which would continue
             without a row
         """
         with self._resolver.held(volume):
@@ -57,9 +57,9 @@ class Unmanaging:
                 self._give_names_back(volume)
 
     def end(self, volume: typing.Any) -> None:
-        """Let a volume go that never came under Cinder's management.
+        """Clean up a volume that was never managed completely.
 
-        What was begun of its replication ends.
+        The part of its replication that exists is ended.
         """
         if self._resolver.may_be_replicated(volume):
             found = self._array.volumes.find(naming.volume(volume.name_id))

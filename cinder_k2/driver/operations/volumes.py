@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making volumes and snapshots, and growing volumes."""
+"""Creating volumes and snapshots, and extending volumes."""
 
 from collections.abc import Callable
 import dataclasses
@@ -44,7 +44,7 @@ _ATTEMPTS = 5
 
 
 class Volumes:
-    """A new volume has all that its type asks for, or is not there at all."""
+    """Creates volumes completely as their type requires, or not at all."""
 
     def __init__(self, array: Array, known: resolver.Resolver,
                  places: placement.Placement,
@@ -62,10 +62,10 @@ class Volumes:
         self._flattening = flattening
 
     def create_volume(self, volume: typing.Any) -> resolver.ModelUpdate:
-        """Make a volume in a group of its own. Two calls.
+        """Create a volume in its own volume group. Two calls.
 
-        One of a consistency group goes into that one's volume group: one
-        call, and one more if this service did not use the group lately.
+        A member of a consistency group is created in the group's volume group:
+        one call, and one more if its id is not cached.
         """
         return self._create(
             volume, functools.partial(self._make_volume, volume))
@@ -73,7 +73,7 @@ class Volumes:
     def create_volume_from_snapshot(
             self, volume: typing.Any, snapshot: typing.Any
     ) -> resolver.ModelUpdate:
-        """Make a volume from a snapshot."""
+        """Create a volume from a snapshot."""
         source = snapshot.volume
         taken = self._resolver.confirm_snapshot(
             snapshot, self._sources.marked(snapshot, self._sources.taken))
@@ -87,7 +87,7 @@ class Volumes:
 
     def create_cloned_volume(self, volume: typing.Any,
                              src_vref: typing.Any) -> resolver.ModelUpdate:
-        """Make a clone of a volume."""
+        """Create a clone of a volume."""
         backing = self._resolver.confirm(
             src_vref, self._sources.marked(src_vref, self._resolver.resolve))
         order = self._sources.request(volume, src_vref, src_vref.size, backing)
@@ -100,15 +100,15 @@ class Volumes:
     def extend_volume(self, volume: typing.Any, new_size: int) -> None:
         """Grow a volume to ``new_size`` GiB, attached or not. Two calls.
 
-        A replicated one grows on both arrays, while its session is
+        A replicated volume grows on both arrays, while its session is
         suspended.
 
-        One that a view backs becomes a full volume first (VSN-4); it must be
+        A volume that a view backs is flattened first (VSN-4); it must be
         detached for that.
         """
         backing = self._flattening.full(
             volume, 'which the array cannot grow (VSN-4)')
-        # The copy may have taken all the time there was.
+        # The copy may have used up the deadline.
         with self._array.deadline(fresh=True):
             self._replication.grow(
                 volume, self._resolver.confirm(volume, backing),
@@ -117,9 +117,9 @@ class Volumes:
     def create_snapshot(self, snapshot: typing.Any) -> resolver.ModelUpdate:
         """Take a snapshot. Two calls.
 
-        Also of a view that is being flattened, to which nobody writes then.
-        Its group is held until the snapshot is there, and flattening holds
-        it, too, to give the view up: that stays as long as the snapshot.
+        Also of a view that is being flattened, to which nothing writes then.
+        Its group is held until the snapshot exists, and flattening holds it,
+        too, to release the view, which stays as long as the snapshot.
         """
         volume = snapshot.volume
         for _ in range(_ATTEMPTS):
@@ -148,7 +148,7 @@ class Volumes:
     def _create(self, volume: typing.Any,
                 make: Callable[[int | None],
                                ArrayVolume]) -> resolver.ModelUpdate:
-        """Make a volume where it belongs; the update of its row.
+        """Create a volume in the right volume group; returns its row's update.
 
         :param make: as for ``into_group``
         """

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a fabric is told when a host gets its first volume, or loses its last.
+"""Zoning of hosts with their first volume, and after their last.
 
-Both happen while the host is locked, so a zone never goes while another
+Both happen while the host is locked, so a zone is never removed while another
 attachment needs it.
 """
 
@@ -35,14 +35,14 @@ class Zoning(typing.Protocol):
         """Remove the zones of a host that has no volumes any more."""
 
     def report(self, idle: Set[str]) -> dict[str, typing.Any] | bool:
-        """What Cinder is told of a detach.
+        """The connection properties that a detach returns.
 
         :param idle: initiators of hosts that have no volumes any more
         """
 
 
 class NoZoning:
-    """That of iSCSI, which has no zones."""
+    """For iSCSI, which has no zones."""
 
     def connected(self, connection: dict[str, typing.Any]) -> None:
         """Nothing to do."""
@@ -51,12 +51,12 @@ class NoZoning:
         """Nothing to do."""
 
     def report(self, idle: Set[str]) -> dict[str, typing.Any] | bool:
-        """Nothing to tell."""
+        """Nothing to report."""
         return False
 
 
 class FabricZoning:
-    """Zones that Cinder's zone manager keeps, if one is configured."""
+    """Zones by Cinder's zone manager, if one is configured."""
 
     def __init__(self, array: Array, transport: fc.FCTransport) -> None:
         self._array = array
