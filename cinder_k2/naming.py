@@ -12,9 +12,9 @@
 
 """Names of our objects on the array: built here, parsed here, nowhere else.
 
-They are the names that the in-tree driver gives (``cv-<id>`` and so
-on), so that a back end can change drivers in either direction. What
-replication made on another array has an ``r`` in front (REP-21). Limits:
+They are the names that the in-tree driver uses (``cv-<id>`` and so on), so
+that a back end can change drivers in either direction. Objects that
+replication created on another array have an ``r`` in front (REP-21). Limits:
 rulebook section 12 (42 characters, hosts 32).
 """
 
@@ -35,12 +35,12 @@ def volume(volume_id: str) -> str:
 
 
 def volume_group(volume_id: str) -> str:
-    """Name of the volume group that holds just this volume."""
+    """Name of the volume group that holds only this volume."""
     return f'cvg-{volume_id}'
 
 
 def group_of_volume(name: str) -> str:
-    """Name of the volume group of its own of a volume with this name."""
+    """Name of the own volume group of a volume with this name."""
     return re.sub('^(r?)cv-', r'\1cvg-', name)
 
 
@@ -62,8 +62,8 @@ def snapshot(snapshot_id: str) -> str:
 def clone_source(volume_id: str) -> str:
     """Short name of the hidden snapshot that a clone was made from.
 
-    :param volume_id: id of the clone, or of the group of clones, which
-        alone need the snapshot
+    :param volume_id: id of the clone, or of the group of clones, the only
+        users of the snapshot
     """
     return f'ccs-{volume_id}'
 
@@ -74,7 +74,7 @@ def clone_source_of(name: str) -> str:
 
 
 def temporary_view(owner_id: str) -> str:
-    """Short name of a view that lives as long as an operation.
+    """Short name of a view for the duration of an operation.
 
     :param owner_id: id of the volume that is copied from it, or of the
         snapshot that is attached through it
@@ -96,9 +96,9 @@ def session(owner_id: str) -> str:
 
 
 def peer(name: str) -> str:
-    """Name that the other array has for what has this name on one.
+    """Name on the other array of an object with this name on one.
 
-    What was replicated has an ``r`` in front (REP-21), from either side.
+    The replicated object has an ``r`` in front (REP-21), from either side.
     """
     return name[1:] if name.startswith('r') else f'r{name}'
 
@@ -109,12 +109,12 @@ def session_names(owner_id: str) -> tuple[str, str]:
 
 
 def is_temporary_view(short_name: str | None) -> bool:
-    """Whether a view is there for an operation only."""
+    """Whether a view exists only for an operation."""
     return (short_name or '').startswith('cview-')
 
 
 def kept_volume(volume: int) -> str:
-    """Name of a volume that Cinder deleted and whose clones live.
+    """Name of a volume deleted in Cinder that still has clones.
 
     :param volume: the array's id of it
     """
@@ -132,22 +132,22 @@ def is_volume(name: str | None) -> bool:
 
 
 def is_snapshot(short_name: str | None) -> bool:
-    """Whether a snapshot or view was made for something of Cinder's."""
+    """Whether a snapshot or view was created for an object of Cinder."""
     return (short_name or '').startswith(('cv-', 'cs-', 'cgs-', 'ccs-',
                                           'cview-'))
 
 
 def is_internal(name: str | None) -> bool:
-    """Whether an object is nothing that Cinder could manage.
+    """Whether an object cannot be managed by Cinder.
 
-    It is the array's own (VOL-14), or of those that the driver keeps or
-    makes behind Cinder's back.
+    It is the array's own (VOL-14), or one that the driver keeps or creates
+    without Cinder's knowledge.
     """
     return (name or '').startswith(_INTERNAL) or name == 'CTRL'
 
 
 def is_own_group(name: str) -> bool:
-    """Whether a volume group was made for volumes of Cinder's."""
+    """Whether a volume group was created for volumes of Cinder."""
     return name.startswith(('cvg-', 'rcvg-', 'ccg-', 'rccg-'))
 
 
@@ -171,25 +171,25 @@ def cinder_id(name: str | None) -> str | None:
 def host(connector_host: str, initiators: list[str]) -> str:
     """Name for a host that the driver registers (HST-1).
 
-    Two hosts never share a name, even if they call themselves alike in the
-    first 32 characters or altogether: the tail is drawn from the whole name
-    and the initiators. Hosts are looked up by this name only where the array
-    does not search for initiators.
+    Two hosts never share a name, even if their own names agree in the first 32
+    characters or completely: the tail is derived from the whole name and the
+    initiators. Hosts are looked up by this name only where the array does not
+    search for initiators.
     """
     return _drawn(connector_host, [connector_host, *sorted(initiators)])
 
 
 def in_tree_host(text: str) -> str:
-    """Name that the in-tree driver gives a host.
+    """Name that the in-tree driver gives to a host.
 
     :param text: its host name, or its first initiator written backwards,
-        as ``unique_fqdn_network`` says
+        depending on ``unique_fqdn_network``
     """
     return re.sub('[^0-9a-zA-Z-_]', '_', text[:32])
 
 
 def digest(name: str) -> str:
-    """Eight characters by which a name is recognized."""
+    """Eight characters that identify a name."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
@@ -211,9 +211,9 @@ def may_be_same_host(name: str, other: str) -> bool:
 def chap_profile(iqn: str) -> str:
     """Name of the CHAP profile of a host, which is its username, too.
 
-    Drawn from the IQN, whatever its case (INI-5), and not from the host's
-    name: the IQN alone is what a host logs in with, and it is at hand
-    without asking the array.
+    Derived from the IQN, whatever its case (INI-5), and not from the host's
+    name: a host logs in with the IQN only, and it is known without asking the
+    array.
     """
     iqn = iqn.lower()
     return _drawn(iqn.rpartition(':')[2], [iqn])
@@ -225,12 +225,12 @@ def is_our_chap_profile(name: str) -> bool:
 
 
 def probe(token: str, part: str) -> str:
-    """Name of an object that ``k2-admin probe --write`` makes."""
+    """Name of an object that ``k2-admin probe --write`` creates."""
     return f'k2probe-{token}-{part}'
 
 
 def probe_iqn(token: str, part: str) -> str:
-    """An initiator that ``k2-admin probe --write`` makes."""
+    """An initiator that ``k2-admin probe --write`` creates."""
     return f'iqn.2010-01.org.k2probe:{probe(token, part)}'
 
 
@@ -243,14 +243,14 @@ def probe_wwpn(token: str) -> str:
 
 
 def is_of_probe(name: str, token: str) -> bool:
-    """Whether a probe with this token gives that name."""
+    """Whether a probe with this token uses that name."""
     return re.fullmatch('[0-9a-f]{8}', token) is not None and (
         name == probe_wwpn(token)
         or name.startswith((probe(token, ''), probe_iqn(token, ''))))
 
 
 def _drawn(text: str, seeds: list[str]) -> str:
-    """A name of 32 characters at most, its tail drawn from the seeds."""
+    """A name of 32 characters at most, with a tail derived from the seeds."""
     text = re.sub(r'[^0-9A-Za-z_-]', '_', text)[:_HOST_TEXT]
     tail = hashlib.sha256('\n'.join(seeds).encode()).hexdigest()[:8]
     return f'cinder-{text or "host"}-{tail}'

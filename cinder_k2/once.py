@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is to be told once, and not each time that it is met."""
+"""Messages to be logged only once."""
 
 from collections.abc import Hashable
 import threading
@@ -21,9 +21,9 @@ _ENTRIES = 4096
 
 
 class Once:
-    """Keys that were met before, the latest of them. Thread-safe.
+    """Keys seen before, the latest of them. Thread-safe.
 
-    Past so many keys the one that was met longest ago counts as new again.
+    Beyond the limit, the oldest key counts as new again.
     """
 
     def __init__(self, entries: int = _ENTRIES) -> None:
@@ -32,7 +32,7 @@ class Once:
             cachetools.LRUCache(entries))
 
     def is_first(self, key: Hashable) -> bool:
-        """Whether the key is met for the first time."""
+        """Whether the key is seen for the first time."""
         with self._lock:
             first = not self._met.get(key, False)
             self._met[key] = True

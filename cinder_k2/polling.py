@@ -20,19 +20,19 @@ T = TypeVar('T')
 
 
 class Clock:
-    """The machine's monotonic clock; tests put their own in its place."""
+    """The machine's monotonic clock; tests replace it."""
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes back."""
+        """Seconds since an arbitrary start; never decreases."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let this thread rest for ``seconds``."""
+        """Sleep for ``seconds``."""
         time.sleep(seconds)
 
 
 class WaitTimeout(Exception):
-    """What was waited for did not come true within ``timeout`` seconds."""
+    """A condition did not become true within ``timeout`` seconds."""
 
     def __init__(self, what: str, timeout: float) -> None:
         super().__init__(f'{what}: not within {timeout:g} seconds')
@@ -43,12 +43,12 @@ class WaitTimeout(Exception):
 def wait_until(predicate: Callable[[], T | None], timeout: float, *,
                what: str, interval: float = 1.0,
                clock: Clock | None = None) -> T:
-    """Ask ``predicate`` until it answers; None and False mean "not yet".
+    """Call ``predicate`` until its result is neither None nor False.
 
-    It is asked at least once, then every ``interval`` seconds, and a last
-    time when ``timeout`` seconds have passed. Returns its answer.
+    It is called at least once, then every ``interval`` seconds, and a last
+    time when ``timeout`` seconds have passed. Returns its result.
 
-    :raises WaitTimeout: it never answered; ``what`` begins the message
+    :raises WaitTimeout: it never became true; ``what`` begins the message
     """
     clock = clock or Clock()
     end = clock.monotonic() + timeout

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a volume type's extra specs ask of the array: one table.
+"""The extra specs of volume types: one table.
 
 ``parse`` reads them, and ``cinder get-capabilities`` shows them.
 """
@@ -29,32 +29,32 @@ LOG = logging.getLogger(__name__)
 PREFIX = 'kaminario'
 STRATEGIES = ('thin', 'view', 'copy')
 
-#: What a type says of deduplication.
+#: Values of the deduplication spec.
 DEDUP_WORDS = {True: 'dedup', False: 'nodedup'}
 
-# Cinder's filters know these before a value; they change nothing here.
+# Cinder's filters accept these before a value; they change nothing here.
 _OPERATORS = ('<is>', '<in>', 's==')
-# What Cinder's scheduler and its replication of groups go by.
+# Used by Cinder's scheduler and its group replication.
 _CINDERS_WORD = 'replication_enabled'
 _MOST_WARNINGS = 256
 
 
 class InvalidExtraSpec(ValueError):
-    """An extra spec has a value that the driver does not know."""
+    """An extra spec has an unknown value."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExtraSpec:
     """One extra spec.
 
-    :param values: what it may have, in small letters; empty if that cannot
-        be listed
-    :param allowed: in words what it may have, where that is not listed
-    :param valid: whether a text may be its value, where that is not listed
-    :param several: whether it may have more than one of them, with commas
-    :param default: what it stands for when it is not set; None: the back
-        end decides
-    :param synonyms: other words for some of the values
+    :param values: its possible values, in lower case; empty if they cannot be
+        listed
+    :param allowed: a description of the possible values, if they are not
+        listed
+    :param valid: whether a text is a possible value, if they are not listed
+    :param several: whether it may have several values, separated by commas
+    :param default: its default; None: the back end decides
+    :param synonyms: synonyms of some values
     """
 
     key: str
@@ -68,7 +68,7 @@ class ExtraSpec:
     valid: Callable[[str], bool] = bool
 
     def read(self, value: str | None) -> tuple[str, ...]:
-        """The values that it has in a type; none when it is not set.
+        """Its values in a type; none when it is not set.
 
         :raises InvalidExtraSpec: unknown value; the text names those allowed
         """
@@ -105,7 +105,7 @@ class ExtraSpec:
 
 
 def is_rpo(text: str) -> bool:
-    """Whether so many seconds can be between two copies (REP-4)."""
+    """Whether a number of seconds is a valid rpo (REP-4)."""
     if not re.fullmatch('[0-9]{1,9}', text):
         return False
     seconds = int(text)
@@ -129,7 +129,7 @@ REPLICATION = ExtraSpec(
     'Whether the volume is replicated to another array. Without it, '
     'replication_enabled decides.',
     ('enabled', 'disabled'), default='disabled',
-    # The in-tree driver takes all but "enabled" as disabled.
+    # The in-tree driver treats everything but "enabled" as disabled.
     synonyms={**dict.fromkeys(('true', 'yes', 'on', '1'), 'enabled'),
               **dict.fromkeys(('false', 'no', 'off', '0', 'none', ''),
                               'disabled')})
@@ -166,8 +166,8 @@ class TypeSpec:
 def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
     """Read the extra specs of a volume type.
 
-    A key of ours that we do not know is no error: the in-tree driver
-    has always overlooked it, and types that have one must go on working.
+    An unknown key of the driver's is no error: the in-tree driver has always
+    ignored it, and types that have one must keep working.
 
     :raises InvalidExtraSpec: unknown value; the text names those allowed
     """
@@ -185,7 +185,7 @@ def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
 
 
 def of(row: typing.Any) -> TypeSpec:
-    """What the type of a volume or snapshot says to the driver.
+    """The spec of a volume's or snapshot's type.
 
     :param row: Cinder's row of it
     :raises InvalidExtraSpec: unknown value
@@ -195,16 +195,16 @@ def of(row: typing.Any) -> TypeSpec:
 
 
 def dedup_of(extra_specs: Mapping[str, str]) -> bool:
-    """Whether a volume type asks for deduplication, whatever else it says.
+    """Whether a volume type requests deduplication, whatever its other specs.
 
-    :raises InvalidExtraSpec: that one has an unknown value
+    :raises InvalidExtraSpec: this spec has an unknown value
     """
     return 'nodedup' not in DEDUP.read(extra_specs.get(DEDUP.key))
 
 
 def _is_replicated(words: tuple[str, ...],
                    extra_specs: Mapping[str, str]) -> bool:
-    """Whether a type asks for replication: in our word, else in Cinder's."""
+    """Whether a type requests replication: by our key, else by Cinder's."""
     if words:
         return 'enabled' in words
     return extra_specs.get(_CINDERS_WORD, '').lower() == '<is> true'

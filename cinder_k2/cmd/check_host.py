@@ -149,7 +149,7 @@ class Multipath:
                 self._settings(sections)[words[0]] = ' '.join(words[1:])
 
     def _settings(self, sections: list[str]) -> dict[str, str]:
-        """Where to put a setting; a throw-away dict for irrelevant sections."""
+        """Where to put a setting; a discarded dict for other sections."""
         if sections == ['devices', 'device']:
             return self.devices[-1]
         named = {'defaults': self.defaults, 'overrides': self.overrides}

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who logs in with CHAP: one profile for each host, known by its IQN.
+"""CHAP logins: one profile for each host, named after its IQN.
 
-The password is kept outside of the array, which never tells it (CHP-1), and
-serves again whenever the host comes back. A profile is given to a host, and
-a password is changed, only while the host has no volumes: iSCSI sessions
-show the password when they are renewed after a failure of the network, and
-those that live could not be renewed with another.
+The password is stored outside of the array, which never returns it (CHP-1),
+and is used again whenever the host comes back. A profile is assigned to a
+host, and a password is changed, only while the host has no volumes: live iSCSI
+sessions present the password when they are renewed after a network failure,
+and could not be renewed with another.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Secrets(typing.Protocol):
-    """Where passwords are kept; they are never changed there.
+    """Where passwords are stored; they are never changed there.
 
     Its methods may raise SecretsUnavailable.
     """
@@ -44,7 +44,7 @@ class Secrets(typing.Protocol):
         """The password of an initiator, None if it has none."""
 
     def keep(self, initiator: str, secret: str) -> str:
-        """Keep a password; the one that others kept before, if any."""
+        """Store a password; returns the stored one, maybe an earlier one."""
 
     def generate(self) -> str:
         """A new password of 12 to 16 characters (CHP-5)."""
@@ -53,8 +53,8 @@ class Secrets(typing.Protocol):
 class Chap:
     """CHAP on one array.
 
-    :param required: new hosts get a profile; else only those that have one
-        keep it, and need it to log in
+    :param required: new hosts get a profile; otherwise only hosts that have
+        one keep it, and need it to log in
     """
 
     def __init__(self, array: Array, registry: hosts.Hosts,
@@ -65,12 +65,12 @@ class Chap:
         self.required = required
 
     def guard(self, initiators: list[str]) -> 'Guard':
-        """CHAP of the host with this one initiator."""
+        """CHAP of the host with this single initiator."""
         initiator, = initiators
         return Guard(self, initiator)
 
     def forget(self, initiators: Iterable[str]) -> None:
-        """Delete the profiles of a host that is gone. Two calls each.
+        """Delete the profiles of a deleted host. Two calls each.
 
         No call for those that never had one. Passwords stay.
         """
@@ -85,7 +85,7 @@ class Chap:
 
 
 class Guard:
-    """CHAP of one host, which is locked."""
+    """CHAP of one host, whose lock is held."""
 
     def __init__(self, owner: Chap, initiator: str) -> None:
         self._array = owner.array
@@ -94,16 +94,15 @@ class Guard:
         self._initiator = initiator
         self.required = owner.required
         self.name = naming.chap_profile(initiator)
-        # Id of the profile, if it was made for this host just now.
+        # Id of the profile, if it was just created for this host.
         self._made: int | None = None
 
     def login(self, host: int) -> chap.Login | None:
-        """What a host of the array logs in with, None without CHAP.
+        """The login of a host of the array; None without CHAP.
 
-        No call for what was seen in the last ten minutes, else one.
+        No call if it was seen in the last ten minutes, else one.
 
-        :raises ChapSecretLost: the host has volumes, and nobody knows the
-            password
+        :raises ChapSecretLost: the host has volumes, and the password is lost
         """
         kept = self._secrets.find(self._initiator)
         if kept is None and not self.required:
@@ -118,11 +117,11 @@ class Guard:
         return chap.Login(self.name, kept)
 
     def make(self) -> chap.Login:
-        """Make the profile, before a host gets it. One call.
+        """Create the profile, before a host gets it. One call.
 
         One that a killed service has left is taken over.
 
-        :raises ChapSecretLost: a host has it, and nobody knows the password
+        :raises ChapSecretLost: a host uses it, and the password is lost
         """
         kept = self._secrets.find(self._initiator)
         login = chap.Login(self.name, kept or self._secrets.generate())
@@ -137,7 +136,7 @@ class Guard:
         self._array.chap.discard(self.name, self._made)
 
     def may_give(self, host: int) -> bool:
-        """Whether a host without CHAP may be given it. At most four calls."""
+        """Whether a profile may be assigned to a host. At most four calls."""
         if not self.required:
             return False
         hindrance = self._hindrance(host)
@@ -174,12 +173,12 @@ class Guard:
 
     def _settle(self, profile: rest.HostAuthProfile, login: chap.Login,
                 right: bool) -> chap.Login:
-        """Keep the password, and let the array have the one that is kept.
+        """Store the password, and set the stored one on the array.
 
-        In this order: what is kept may be handed out at once, so the array
-        has it, or will before a host has the profile.
+        In this order: a stored password may be used at once, so the array has
+        it, or will before a host has the profile.
 
-        :param right: the array has that of ``login``
+        :param right: whether the array has that of ``login``
         """
         kept = self._secrets.keep(self._initiator, login.password)
         if not right or kept != login.password:

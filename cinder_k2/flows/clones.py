@@ -12,8 +12,8 @@
 
 """Clones and volumes from snapshots.
 
-Strategies are tried in order; one that the array refuses makes way for the
-next. All of them work on a source that is attached.
+Strategies are tried in order; if the array refuses one, the next is tried. All
+of them work on a source that is attached.
 """
 
 from collections.abc import Callable
@@ -46,19 +46,20 @@ Hold = Callable[[int], contextlib.AbstractContextManager[object]]
 
 @dataclasses.dataclass(frozen=True)
 class CloneRequest:
-    """What to make.
+    """The description of a clone.
 
     :ivar name: name of the new volume
     :ivar group_name: name for its own volume group
-    :ivar view_name: name for a temporary view, should one be needed
+    :ivar view_name: name for a temporary view, if one is needed
     :ivar size: KiB; at least ``source_size``
     :ivar dedup: whether the new volume is to be deduplicated
-    :ivar source_size: KiB; the array's own size may be a part of a GiB less
+    :ivar source_size: KiB; the size on the array may be less by a fraction of
+        a GiB
     :ivar source_dedup: whether the source is deduplicated
-    :ivar replicated: whether the new volume is to be replicated then
+    :ivar replicated: whether the new volume is to be replicated afterwards
     :ivar source_replicated: whether the source is
-    :ivar group: the volume group of a consistency group to put it into,
-        None for a group of its own
+    :ivar group: the volume group of a consistency group to put it into, None
+        for its own group
     """
 
     name: str
@@ -74,7 +75,7 @@ class CloneRequest:
 
 
 class CreateThinClone(engine.Step):
-    """Make the thin clone; it begins in its source's group (CLN-2)."""
+    """Create the thin clone, at first in its source's group (CLN-2)."""
 
     default_provides = ('volume', 'made_size')
 
@@ -92,8 +93,7 @@ class CreateThinClone(engine.Step):
         if size != request.source_size and size not in (
                 array.volumes.size(source, snapshot.group),
                 array.snapshots.size(snapshot)):
-            # An array that ignores the fields makes a volume without data
-            # (CLN-5).
+            # An array that ignores the fields creates an empty volume (CLN-5).
             array.volumes.delete(clone.id, snapshot.group, [request.name])
             raise exceptions.StrategyUnknown(
                 'the array ignores the request for a thin clone')
@@ -112,7 +112,7 @@ class CreateThinClone(engine.Step):
 
 
 class MoveToOwnGroup(engine.Step):
-    """Give the clone snapshots, restore and quota of its own (CLN-7)."""
+    """Give the clone its own snapshots, restore and quota (CLN-7)."""
 
     def execute(self, array: Array, volume: int, group: int,
                 snapshot: ArraySnapshot, request: CloneRequest) -> None:
@@ -131,7 +131,7 @@ class MoveToOwnGroup(engine.Step):
 
 
 class Grow(engine.Step):
-    """Bring the clone to the size asked for; undone with the clone."""
+    """Grow the clone to the requested size; undone with the clone."""
 
     def execute(self, array: Array, volume: int, made_size: int,
                 request: CloneRequest) -> None:
@@ -147,7 +147,7 @@ class Grow(engine.Step):
 
 def thin(array: Array, request: CloneRequest,
          snapshot: ArraySnapshot) -> ArrayVolume:
-    """A thin clone, moved to a group of its own.
+    """A thin clone, moved to its own group.
 
     Three calls, four if it is larger than its source. The caller holds the
     group of the source: a snapshot of it would keep the clone there
@@ -159,13 +159,13 @@ def thin(array: Array, request: CloneRequest,
         # CLN-6: thin clones come from snapshots of a group only.
         raise exceptions.StrategyRefused('a view backs the source')
     if request.dedup != request.source_dedup:
-        # VOL-10: it could not move to a group of the other kind.
+        # VOL-10: it could not move to a group with another setting.
         raise exceptions.StrategyRefused(
             'a thin clone keeps its source\'s deduplication')
     if request.source_replicated:
-        # REP-5: it begins in the group of its source, which takes none.
+        # REP-5: it starts in the group of its source, which may not change.
         raise exceptions.StrategyRefused('its source is replicated')
-    # The move comes last: all before it can be undone from either group.
+    # The move comes last: everything before can be undone from either group.
     flow = linear_flow.Flow('thin-clone').add(
         CreateThinClone(), Grow(), *_own_group(request), MoveToOwnGroup())
     made = engine.run(flow, array=array, request=request, snapshot=snapshot,
@@ -179,8 +179,8 @@ def view(array: Array, request: CloneRequest,
          snapshot: ArraySnapshot) -> ArrayVolume:
     """A writable view of the snapshot. Two calls.
 
-    :raises StrategyRefused: a view can differ neither in size (VSN-4) nor
-        in deduplication nor in its group from its source
+    :raises StrategyRefused: a view cannot differ from its source in size
+        (VSN-4), deduplication or group
     """
     if request.size != request.source_size:
         raise exceptions.StrategyRefused(
@@ -194,7 +194,7 @@ def view(array: Array, request: CloneRequest,
     if request.replicated:
         raise exceptions.StrategyRefused('a view cannot be replicated')
     if snapshot.shared:
-        # MAP-3: the hosts of one would see the images of all.
+        # MAP-3: the hosts of one volume would see the images of all.
         raise exceptions.StrategyRefused(
             'a view shows all volumes of a consistency group at once')
     return _make_view(array, request.name, snapshot, lasting=True)
@@ -208,13 +208,13 @@ def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
         raise exceptions.StrategyRefused(
             f'the array makes no view: {refusal}') from refusal
     except rest.RestError:
-        # The array may have made it all the same.
+        # The array may have created it nevertheless.
         _discard_view(array, name)
         raise
 
 
 class CopyData(engine.Step):
-    """Copy by this host, from a view that lives as long as that takes."""
+    """Copy by this host, from a view that exists only during the copy."""
 
     def execute(self, array: Array, request: CloneRequest,
                 snapshot: ArraySnapshot,
@@ -234,9 +234,9 @@ def copied(copy: Copy, array: Array, request: CloneRequest,
            snapshot: ArraySnapshot) -> ArrayVolume:
     """A new volume into which this host copies the snapshot's data.
 
-    Works for every source, size and type, and takes its time.
+    Works for every source, size and type, but is slow.
 
-    :param copy: does it
+    :param copy: copies the data
     """
     flow = linear_flow.Flow('copied-clone').add(
         *_own_group(request), volumes.CreateVolume(), CopyData())
@@ -248,7 +248,7 @@ def copied(copy: Copy, array: Array, request: CloneRequest,
 
 
 class CopyView(engine.Step):
-    """Copy what a view holds."""
+    """Copy the data of a view."""
 
     def execute(self, view: NamedVolume, size: int, copy: Copy,
                 name: str, group: int, volume: int) -> None:
@@ -257,7 +257,7 @@ class CopyView(engine.Step):
 
 
 def promote(array: Array, copy: Copy, **request: typing.Any) -> ArrayVolume:
-    """A new volume into which this host copies what a view holds.
+    """A new volume into which this host copies a view's data.
 
     :param request: ``view``, its ``size`` in KiB; of the new volume ``name``,
         ``group_name``, ``dedup``
@@ -294,11 +294,11 @@ Strategy = Callable[[Array, CloneRequest, ArraySnapshot], ArrayVolume]
 
 
 class Cloner:
-    """Makes clones on one array, and learns what that array refuses.
+    """Creates clones on one array, and learns what that array refuses.
 
-    :param copy: copies data, for the strategy that does
+    :param copy: copies data, for the strategy that needs it
     :param hold: holds a volume group
-    :param leave: called with a volume group when nothing new needs it, for
+    :param leave: called with a volume group when nothing new needs it, because
         its source may have been deleted meanwhile
     """
 
@@ -315,7 +315,7 @@ class Cloner:
 
     def from_snapshot(self, request: CloneRequest, snapshot: ArraySnapshot,
                       strategies: Sequence[str]) -> ArrayVolume:
-        """Make a volume from a snapshot by the first strategy that works.
+        """Create a volume from a snapshot by the first strategy that works.
 
         :raises CloneNotSupported: none did; the text says why for each
         """
@@ -336,7 +336,7 @@ class Cloner:
     def from_volume(self, request: CloneRequest, source: ArrayVolume,
                     hidden_name: str,
                     strategies: Sequence[str]) -> ArrayVolume:
-        """Make a clone, from a hidden snapshot that lives as long as it.
+        """Create a clone, from a hidden snapshot that exists as long as it.
 
         A full copy does not need it.
 
@@ -361,7 +361,7 @@ class Cloner:
             return thin(array, request, snapshot)
 
     def _most_likely_first(self, strategies: Sequence[str]) -> list[str]:
-        """The order asked for, but what the array refused lately is last.
+        """The requested order, but a recently refused strategy is last.
 
         It is not left out: a refusal has no code (ERR-7), so its reason may
         have been in that one clone. And it comes before copying, which is

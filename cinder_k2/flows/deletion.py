@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deleting volumes and snapshots, and hiding what clones need.
+"""Deleting volumes and snapshots, and hiding sources of clones.
 
-Each function may be called again after an interruption: what is gone
-already is passed over.
+Each function may be called again after an interruption: missing objects are
+skipped.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ LOG = logging.getLogger(__name__)
 
 def delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> None:
-    """Delete what backs a volume. Two calls, one for a view.
+    """Delete an array volume. Two calls, one for a view.
 
-    :param names: those that it may have
+    :param names: names that it may have
     :raises StillMapped, ObjectInUse: the array must keep it; nothing was
         deleted
     """
@@ -50,14 +50,14 @@ def delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
 
 def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> bool:
-    """Delete what backs a volume, or hide it if clones need it.
+    """Delete an array volume, or hide it if clones need it.
 
     The caller holds its group.
 
-    :param names: those that it may have
+    :param names: names that it may have
     :returns: whether it is gone
     :raises StillMapped: it is mapped
-    :raises ObjectInUse: somebody else's objects need it
+    :raises ObjectInUse: foreign objects need it
     """
     if array.deferred.is_volume_needed(backing):
         array.volumes.check_unmapped(backing)
@@ -74,11 +74,11 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
     Two calls if nothing does. The caller holds its group.
 
     :param names: short names that it may have
-    :returns: whether it was there
+    :returns: whether it existed
     :raises StillRead: there is a temporary view of it
-    :raises ObjectInUse: somebody else's objects need it
-    :raises Refused: something needs it, and the array does not list what its
-        group has
+    :raises ObjectInUse: foreign objects need it
+    :raises Refused: something needs it, and the array does not list the
+        contents of its group
     """
     try:
         siblings = array.snapshots.of_group(stored.group)
@@ -95,16 +95,16 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
     except rest.Refused:
         if _tells_clones(found, siblings):
             raise
-        # Thin clones of it live (CLN-4), which the array does not count.
+        # It has thin clones (CLN-4), which the array does not count.
         array.deferred.defer_snapshot(found)
     return True
 
 
 def _delete_unless_needed(array: Array, stored: ArraySnapshot,
                           names: Sequence[str]) -> bool:
-    """Leave it to the array whether a snapshot is needed (SNP-9, CLN-4).
+    """Let the array decide whether a snapshot is needed (SNP-9, CLN-4).
 
-    What hides one could not be found again in a list that is cut off.
+    A hidden one could not be found again in a truncated list.
     """
     found = array.identity.snapshot(stored, names)
     return found is not None and array.snapshots.delete(
@@ -113,13 +113,13 @@ def _delete_unless_needed(array: Array, stored: ArraySnapshot,
 
 def _tells_clones(found: ArraySnapshot, siblings: list[rest.Snapshot]
                   ) -> bool:
-    """Whether the array says how many thin clones a snapshot has."""
+    """Whether the array shows how many thin clones a snapshot has."""
     return all(each.tells('num_of_clones') for each in siblings
                if each.id == found.snapshot)
 
 
 def hide_parent(array: Array, backing: ArrayVolume) -> None:
-    """Hide the snapshot that was made for a clone which is hidden now.
+    """Hide the snapshot that was made for a clone which is now hidden.
 
     The caller holds the group of the snapshot.
     """
@@ -131,11 +131,11 @@ def hide_parent(array: Array, backing: ArrayVolume) -> None:
 
 def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> None:
-    """Delete the snapshot that was made for a clone which is gone now.
+    """Delete the snapshot that was made for a clone which is now gone.
 
     The caller holds the group of the snapshot.
 
-    :param names: those that the clone may have had
+    :param names: names that the clone may have had
     """
     if backing.hidden_parent and backing.parent is not None:
         try:
@@ -143,20 +143,20 @@ def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
                 backing.parent, backing.source_group,
                 list(map(naming.clone_source_of, names)))
         except rest.Refused:
-            # Somebody made a view of it.
+            # There is a foreign view of it.
             hide_parent(array, backing)
 
 
 def delete_own_group(array: Array, group: int, names: Sequence[str]) -> bool:
     """Delete the group that held a volume; False if others use it.
 
-    :param names: those that the group may have
+    :param names: names that the group may have
     """
     try:
         array.volumes.delete_group(group, names)
     except rest.Refused as refusal:
-        # The volume is gone, as Cinder asked; somebody else put objects
-        # into its group.
+        # The volume is deleted, as Cinder requested; its group has foreign
+        # objects.
         LOG.warning('Volume group %(group)s is not empty and stays on the '
                     'array: %(reason)s', {'group': group, 'reason': refusal})
         return False
@@ -166,7 +166,7 @@ def delete_own_group(array: Array, group: int, names: Sequence[str]) -> bool:
 def delete_own_group_by_name(array: Array, name: str) -> int | None:
     """Delete the empty group of a volume whose creation was interrupted.
 
-    :returns: the id of what was deleted
+    :returns: the id of the deleted group
     """
     group = array.volumes.find_group(name)
     if group is None or not delete_own_group(array, group, [name]):
@@ -176,9 +176,9 @@ def delete_own_group_by_name(array: Array, name: str) -> int | None:
 
 def try_delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                       ) -> bool:
-    """Delete what backs a volume; False if something there needs it.
+    """Delete an array volume; False if something on the array needs it.
 
-    :param names: those that it may have
+    :param names: names that it may have
     :raises StillMapped: it is mapped
     """
     try:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Running a flow of steps that undo themselves."""
+"""Running a flow of steps with undo."""
 
 from collections.abc import Callable
 import functools
@@ -28,10 +28,10 @@ from cinder_k2.flows import undo
 class Step(task.Task):
     """One write to an array, which is among its inputs as ``array``.
 
-    ``execute`` does it; ``undo`` takes it back. Both get the same inputs.
+    ``execute`` does it; ``undo`` reverts it. Both get the same inputs.
 
-    :cvar always_unknown: a step of several calls: even when the array
-        plainly refused one, those before it were carried out
+    :cvar always_unknown: a step of several calls: even if the array clearly
+        refused one, earlier ones were carried out
     """
 
     always_unknown = False
@@ -43,18 +43,18 @@ class Step(task.Task):
         self.revert_rebind = self.rebind
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        """Take back what ``execute`` returned ``done`` for.
+        """Revert the write for which ``execute`` returned ``done``.
 
         By default as if its outcome were unknown.
         """
         self.undo_unknown(**inputs)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        """Take back what ``execute`` may have done before it failed."""
+        """Revert what ``execute`` may have done before it failed."""
 
     def revert(self, array: Array, result: typing.Any,
                **inputs: typing.Any) -> None:
-        """Called by taskflow; never raises, so that all steps get theirs."""
+        """Called by taskflow; never raises, so that all steps are reverted."""
         inputs.pop('flow_failures', None)
         if not isinstance(result, failure.Failure):
             act: Callable[..., None] = functools.partial(self.undo, result)
@@ -70,7 +70,7 @@ def run(flow: flows.Flow, **inputs: typing.Any) -> dict[str, typing.Any]:
     """Run a flow in this thread.
 
     :returns: everything that the steps provided, by name
-    :raises: what the failed step raised, after all before it were undone
+    :raises: the error of the failed step, after all earlier steps were undone
     """
     engine = engines.load(flow, store=inputs, engine='serial')
     engine.run()

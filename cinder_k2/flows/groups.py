@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Moving volumes between groups, and making copies of whole groups.
+"""Moving volumes between groups, and copying whole groups.
 
-All or nothing: what was done before something failed is undone.
+All or nothing: after a failure, the completed steps are undone.
 """
 
 from collections.abc import Callable
@@ -36,13 +36,13 @@ from cinder_k2 import rest
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """A volume that joins a consistency group, or leaves it.
+    """A volume that joins or leaves a consistency group.
 
     :ivar label: what errors call it
-    :ivar names: those that it may have on the array
+    :ivar names: names that it may have on the array
     :ivar volume: the array's id of it
     :ivar source: id of the volume group it is in
-    :ivar target: id of the one it goes to; None for one of its own
+    :ivar target: id of the group it moves to; None for its own group
     :ivar target_name: name of that group
     :ivar dedup: whether both are deduplicated
     """
@@ -57,12 +57,12 @@ class Move:
 
 
 class MoveVolume(engine.Step):
-    """Move one volume (VOL-9, VOL-10); provides where it is then.
+    """Move one volume (VOL-9, VOL-10); provides its new group.
 
-    Nobody may take a snapshot of it between the look and the move.
+    No snapshot of it may be taken between the check and the move.
     """
 
-    # Its own group is made first.
+    # Its own group is created first.
     always_unknown = True
 
     def __init__(self, move: Move, hold: clones.Hold) -> None:
@@ -99,7 +99,7 @@ class MoveVolume(engine.Step):
             if move.volume in map(array.volumes.find_volume, move.names):
                 array.volumes.move(move.volume, move.source, move.names)
         finally:
-            # An array that moves no volume has never moved this one.
+            # An array that does not move volumes has never moved this one.
             own = (None if move.target
                    else array.volumes.find_group(move.target_name))
             if own is not None:
@@ -111,7 +111,7 @@ def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
     """Move volumes, two calls for each; all are back if one is refused.
 
     :param hold: holds a volume group
-    :returns: the groups where they are then, by volume
+    :returns: their groups after that, by volume
     :raises GroupNotSupported: the array refused; the text says why
     """
     flow = linear_flow.Flow('regroup').add(
@@ -121,7 +121,7 @@ def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
 
 
 class MakeMember(engine.Step):
-    """Make one volume in the group."""
+    """Create one volume in the group."""
 
     def __init__(self, name: str, make: Callable[[int], ArrayVolume]) -> None:
         super().__init__(name=f'member-{name}', provides=name)
@@ -139,9 +139,9 @@ class MakeMember(engine.Step):
 def make(array: Array, *, group_name: str, dedup: bool,
          members: Mapping[str, Callable[[int],
                                         ArrayVolume]]) -> list[ArrayVolume]:
-    """Make a group with members, in their order; nothing if one fails.
+    """Create a group with members, in order; nothing remains if one fails.
 
-    :param members: by the name of a volume: makes it in the group of that
+    :param members: by the name of a volume: creates it in the group with that
         id
     """
     flow = linear_flow.Flow('make-group').add(

@@ -38,7 +38,7 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True)
 class _AttachRequest:
-    """What to attach; the inputs of all steps of attaching."""
+    """The request to attach; the inputs of all its steps."""
 
     array: Array
     registry: hosts.Hosts
@@ -60,18 +60,18 @@ class _AttachRequest:
         self.verify_volume()
 
     def may_undo(self, host: int) -> bool:
-        """Whether what a new host has got may be taken from it again.
+        """Whether objects that a new host has been given may be removed again.
 
-        Nobody knows what was in the way: it may have been that the host is
-        gone, and its id another's (OBJ-7).
+        The reason of the failure is not known: the host may be gone, and its
+        id another host's (OBJ-7).
         """
         return self.found.host is None and not self.registry.is_anothers(
             rest.Host(host, self.sought.name))
 
     def may_take_initiators(self, host: int) -> bool:
-        """Whether initiators that were missing may be taken from a host.
+        """Whether initiators that were missing may be removed from a host.
 
-        Of one that was found by its name, nobody knows which it had.
+        For a host found by its name, it is not known which ones it had.
         """
         if self.found.host is None:
             return self.may_undo(host)
@@ -79,22 +79,22 @@ class _AttachRequest:
 
 
 class MustBeAlone(Exception):
-    """A host must be held by one alone for what is to be done to it."""
+    """An operation needs exclusive access to a host."""
 
 
 class Hold(typing.Protocol):
-    """What is needed of the lock of a host.
+    """The part of a host's lock that is used here.
 
     See ``driver.operations.host_holds``.
     """
 
     def share(self) -> None:
-        """Let others map to the host, too: it is there, and stays."""
+        """Let other operations map to the host, too: it exists and stays."""
 
     def claim(self) -> None:
-        """See that nobody else changes the host or maps to it.
+        """Ensure that no other operation changes the host or maps to it.
 
-        :raises MustBeAlone: somebody may
+        :raises MustBeAlone: another one may
         """
 
 
@@ -102,14 +102,14 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
            sought: hosts.Sought, look_first: bool, hold: Hold,
            verify_volume: Callable[[], object],
            guard: chap.Guard | None = None) -> Attached:
-    """Map a volume to a host, which is registered first if need be.
+    """Map a volume to a host, which is registered first if necessary.
 
     :param sought: the host
-    :param look_first: the mapping is probably there already
+    :param look_first: the mapping probably exists already
     :param hold: of the host
     :param verify_volume: called before the volume is mapped again, after a
         lost reply: raises if its id is another's by now (OBJ-7)
-    :param guard: CHAP of the host, None where there is none
+    :param guard: CHAP of the host, or None
     :raises MustBeAlone: the host must be changed, and is shared
     """
     found = registry.locate(sought)
@@ -124,12 +124,12 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
     try:
         return _register(request)
     except rest.Refused as refusal:
-        # Does the array know the initiators in another spelling?
+        # Does the array have the initiators in another spelling?
         again = registry.locate_in_any_case([*found.loose, *found.missing])
         if found.host is None is again.host and refusal.repeats:
-            # An initiator may have been made without a reply, and where the
-            # array does not search for them nothing tells so. It went with
-            # the new host.
+            # An initiator may have been created without a reply, and on an
+            # array that does not search for them nothing shows it. It was
+            # deleted with the new host.
             return _register(request)
         if again.host is None or again.host == found.host:
             raise
@@ -138,7 +138,7 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
 
 
 def _attach_known(request: _AttachRequest, host: int) -> Attached:
-    """Map a volume to a host of the array, which may get CHAP before."""
+    """Map a volume to a host of the array, after assigning CHAP if needed."""
     guard, login = request.guard, None
     if guard is not None:
         login = guard.login(host)
@@ -152,7 +152,7 @@ def _attach_known(request: _AttachRequest, host: int) -> Attached:
 
 
 def _register(request: _AttachRequest) -> Attached:
-    """Give the array what it lacks of a host, and map a volume to it."""
+    """Create what the array lacks of a host, and map a volume to it."""
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
         login = None if guard is None else _make_profile(request, guard, steps)
@@ -168,7 +168,7 @@ def _register(request: _AttachRequest) -> Attached:
 
 def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo
                   ) -> array_chap.Login:
-    """Make the CHAP profile that the host is about to get."""
+    """Create the CHAP profile that the host is about to get."""
     with steps.step('create CHAP profile', guard.discard,
                     always_unknown=True):
         login = guard.make()
@@ -177,10 +177,10 @@ def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo
 
 
 def _make_host(request: _AttachRequest, steps: undo.Undo) -> int:
-    """Make the host, unless its initiators have one."""
+    """Create the host, unless its initiators have one."""
     if request.found.host is not None:
         return request.found.host
-    # A host without a reply is taken over when its name is used again.
+    # A host created without a reply is taken over when its name is used again.
     host = request.registry.create(request.sought.name)
 
     def discard() -> None:
@@ -192,13 +192,13 @@ def _make_host(request: _AttachRequest, steps: undo.Undo) -> int:
 
 def _give_profile(request: _AttachRequest, host: int, login: array_chap.Login,
                   steps: undo.Undo) -> None:
-    """Ask the host for CHAP (CHP-2).
+    """Require CHAP from the host (CHP-2).
 
-    Before it has initiators, so that a host that is found by one has the
-    profile, too, whenever the service was killed.
+    Before it has initiators, so that a host that is found by one also has the
+    profile, whenever the service was killed.
     """
     def take() -> None:
-        # A new host goes with all that it has.
+        # A new host is deleted with its profile.
         if request.found.host is not None and not request.found.by_name:
             request.array.chap.take(host, verify=verify)
 
@@ -211,7 +211,7 @@ def _give_profile(request: _AttachRequest, host: int, login: array_chap.Login,
 def _adopt_initiator(request: _AttachRequest, host: int, initiator: str,
                      record: int,
                      steps: undo.Undo) -> None:
-    """Give the host an initiator that the array has seen before (INI-1)."""
+    """Assign an initiator that the array has seen before (INI-1)."""
     request.registry.adopt_initiator(host, record, initiator,
                                      functools.partial(request.verify, host))
     steps.on_failure(f'adopt initiator {initiator}', lambda:
@@ -220,7 +220,7 @@ def _adopt_initiator(request: _AttachRequest, host: int, initiator: str,
 
 def _add_initiators(request: _AttachRequest, host: int,
                     steps: undo.Undo) -> None:
-    """Give the host the initiators that the array does not know."""
+    """Add the initiators that the array does not know."""
     registry = request.registry
     made: dict[str, int | None] = dict.fromkeys(request.found.missing)
 
@@ -228,7 +228,7 @@ def _add_initiators(request: _AttachRequest, host: int,
         if request.may_take_initiators(host):
             registry.remove_initiators(host, registry.still_new(host, made))
 
-    # One is made or refused; of several, some may be there (BLK-4).
+    # One is created or refused; of several, some may exist (BLK-4).
     with steps.step('add initiators', remove,
                     always_unknown=len(made) > 1):
         made.update(registry.add_initiators(
@@ -238,10 +238,10 @@ def _add_initiators(request: _AttachRequest, host: int,
 
 
 def _map(request: _AttachRequest, host: int, steps: undo.Undo) -> int:
-    """Map the volume, as the last step of bringing a host to the array."""
+    """Map the volume, as the last step of registering a host."""
     def unmap() -> None:
-        # The mapping may be there, and would keep a new host from being
-        # removed. On a host that was there it may be another attachment's.
+        # The mapping may exist, and would keep a new host from being deleted.
+        # On an existing host it may be another attachment's.
         if request.may_undo(host):
             request.array.mappings.unmap(request.backing, host)
 
@@ -258,16 +258,16 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
     """Delete a host that has no mappings, with its initiators.
 
     One call where the array deletes them together (HST-3), else two; if it
-    then refuses, the host gets its initiators back. Its CHAP profile goes
-    after it (CHP-4). After a reply that was lost, host and initiators are
-    looked up by their names before anything else is done to them (OBJ-7).
+    then refuses, the host gets its initiators back. Its CHAP profile is
+    deleted after it (CHP-4). After a lost reply, host and initiators are
+    looked up by name before anything else is done (OBJ-7).
 
-    :param host: as it was seen in this operation
-    :param initiators: those that it was seen to have since it is held, with
-        their records; whether it has others is looked up if the array
-        refuses, or at once, with one more call, if this is None
-    :param connected: initiators by which it was connected; their profiles
-        go, too, where the array does not show which initiators it has
+    :param host: as seen in this operation
+    :param initiators: its initiators as seen while it is held, with their
+        records; others are looked up if the array refuses, or at once, with
+        one more call, if this is None
+    :param connected: initiators by which it was connected; their profiles are
+        deleted, too, where the array does not show its initiators
     """
     if initiators is None:
         initiators = registry.initiators(host.id)
@@ -275,7 +275,7 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
         _remove(array, registry, host, initiators)
     except rest.Refused:
         others = registry.initiators(host.id)
-        # What others gave to another host of this id stays.
+        # What was given to another host with this id stays.
         if (others.keys() <= initiators.keys()
                 or not registry.is_there(host)):
             raise
@@ -299,7 +299,7 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
                        initiators: Mapping[str, int],
                        outcome: rest.OutcomeCheck
                        ) -> None:
-    """Take initiators away; a host with initiators cannot go (HST-3).
+    """Delete the initiators first; a host with any cannot be deleted (HST-3).
 
     It is refused if it was mapped meanwhile (HST-2).
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Giving a volume that Cinder did not make its names."""
+"""Giving Cinder's names to a managed volume."""
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
@@ -22,7 +22,7 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
          group_name: str, size: int) -> ArrayVolume:
     """Rename a volume and its group. Two calls.
 
-    If one is refused, both have their own names again.
+    If one is refused, both get their old names back.
 
     :param size: KiB to which a smaller volume is grown
     """
@@ -41,10 +41,10 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
         with steps.step('take over volume group', give_group_back):
             array.original_names.adopt_group(group, group_name)
         steps.on_failure('take over volume group', give_group_back)
-        # The array may refuse the size when it has given the name.
+        # The array may refuse the size after it has accepted the name.
         with steps.step('take over volume', give_volume_back,
                         always_unknown=True):
             array.original_names.adopt_volume(volume, name, size)
-    # Somebody may have made snapshots and clones of it.
+    # There may be foreign snapshots and clones of it.
     return ArrayVolume(group=found.group.id, volume=found.volume.id,
                        has_clones=True)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Giving a volume and its group other names."""
+"""Renaming a volume and its group."""
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
@@ -19,9 +19,9 @@ from cinder_k2.flows import undo
 
 def rename(array: Array, backing: ArrayVolume, *, name: str, group_name: str,
            old_name: str, old_group_name: str) -> None:
-    """Rename a volume and the group that holds just it. Two calls.
+    """Rename a volume and its own group. Two calls.
 
-    If one is refused, both have their old names again.
+    If one is refused, both get their old names back.
     """
     group, volume = backing.group, backing.volume_ref.id
 

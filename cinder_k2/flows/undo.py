@@ -30,13 +30,13 @@ LOG = logging.getLogger(__name__)
 
 
 def is_outcome_unknown(error: BaseException | None) -> bool:
-    """Whether the array may have done what it did not answer for."""
+    """Whether the array may have carried out a request without a reply."""
     return isinstance(error, rest.RestError) and not isinstance(
         error, (rest.Refused, rest.Forbidden))
 
 
 def take_back(array: Array, what: str, act: Callable[[], object]) -> None:
-    """Undo one step in a time of its own; never raises, lest others stay.
+    """Undo one step with its own deadline; never raises.
 
     :param what: the step, for the log
     """
@@ -49,7 +49,7 @@ def take_back(array: Array, what: str, act: Callable[[], object]) -> None:
 
 
 class Undo:
-    """Takes back, in reverse order, what was done before a failure.
+    """Undoes, in reverse order, the writes before a failure.
 
     A context manager; each write inside is a ``step``::
 
@@ -60,8 +60,8 @@ class Undo:
             steps.on_failure('create volume group', drop(group))
             ...
 
-    What fails while something is undone is logged; the rest is undone all
-    the same. Nothing is undone in a service that is killed.
+    Errors during the undo are logged; the rest is still undone. Nothing is
+    undone in a service that is killed.
     """
 
     def __init__(self, array: Array) -> None:
@@ -83,11 +83,11 @@ class Undo:
              always_unknown: bool = False) -> Iterator[None]:
         """One write.
 
-        :param what: what it does, for the log
-        :param outcome_unknown: takes back what may have been done when the
-            write fails without an answer that says so
-        :param always_unknown: it is several writes: even when the array
-            plainly refused one, those before it were carried out
+        :param what: description, for the log
+        :param outcome_unknown: undoes what may have been done if the write
+            fails and its outcome is unknown
+        :param always_unknown: it is several writes: even if the array clearly
+            refused one, earlier ones were carried out
         """
         try:
             yield
@@ -97,7 +97,7 @@ class Undo:
             raise
 
     def on_failure(self, what: str, act: Callable[[], object]) -> None:
-        """Have something that was done taken back if a later step fails."""
+        """Register the undo of a completed step, for later failures."""
         self._done.append((what, act))
 
     def _take_back(self, what: str, act: Callable[[], object]) -> None:

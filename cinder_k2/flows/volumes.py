@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making volumes, in groups of their own or those of others."""
+"""Creating volumes, in their own or in existing groups."""
 
 import typing
 

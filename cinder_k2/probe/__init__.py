@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The first hour on an array that nobody here has seen (k2-admin probe)."""
+"""k2-admin probe: checks an array's behavior against the rules."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Requests of a probe: what it may never send is stopped here."""
+"""Requests of a probe: those that it must never send are stopped here."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _PAUSE = 2.0
 
 
 class Forbidden(Exception):
-    """A request that a probe must not send: a mistake in a check."""
+    """A request that a probe must not send: a bug in a check."""
 
 
 class _NotMade(rest.RestError):
@@ -40,7 +40,7 @@ class _NotMade(rest.RestError):
 
 
 class Unseen(findings.Skip):
-    """Objects of a resource cannot be looked for."""
+    """Objects of a resource cannot be searched for."""
 
     def __init__(self, resource: str, answer: raw.Answer) -> None:
         super().__init__(f'{resource} cannot be looked for: '
@@ -97,7 +97,7 @@ class Asker:
 
 
 class Writer(Asker):
-    """Makes, changes and removes what a token names, and nothing else."""
+    """Creates, changes and removes only objects that a token names."""
 
     def __init__(self, client: rest.Client, token: tokens.Token,
                  carried_out: set[str] | None = None,
@@ -125,10 +125,10 @@ class Writer(Asker):
 
     @contextlib.contextmanager
     def making(self, resource: str) -> Iterator[None]:
-        """A context in which an object of a resource is made.
+        """A context in which an object of a resource is created.
 
-        It is noted before: the next probe must not take it for gone if the
-        array does not show such objects then.
+        It is recorded before: the next probe must not assume that it is gone
+        if the array does not show such objects.
         """
         if resource in tokens.BEGUN and resource not in self.token.begun:
             self._note((*self.token.begun, resource))
@@ -140,7 +140,7 @@ class Writer(Asker):
         self._made.add(resource)
 
     def _not_made(self, resource: str, status: int | None) -> None:
-        """Take it back, if there is nothing that could be there.
+        """Undo the record, if no object can exist.
 
         A request that was not answered may have been carried out; not so on
         an array that does not show the resource at all.
@@ -171,7 +171,7 @@ class Writer(Asker):
 
     def adopt(self, resource: str, answer: raw.Answer,
               body: Mapping[str, Any]) -> int | None:
-        """Id of what was made, looked up if the reply is empty (OBJ-3)."""
+        """Id of a created object, looked up if the reply is empty (OBJ-3)."""
         id = answer.id
         if id is None and resource in tokens.KEYS:
             id = self.find(resource, str(body[tokens.KEYS[resource]]))
@@ -183,7 +183,7 @@ class Writer(Asker):
         return id
 
     def _keep(self, resource: str, id: int, name: str) -> None:
-        """Note an object of the token that was just seen."""
+        """Record an object of the token that was just seen."""
         self._own.add((resource, id))
         self._unconfirmed.discard((resource, id))
         self._names[resource, id] = name
@@ -222,8 +222,8 @@ class Writer(Asker):
     def _finds(self, resource: str, key: str, listed: raw.Answer) -> bool:
         """Whether the search finds what is there, and nothing else.
 
-        Arrays may find nothing by a condition that they do not know, or
-        pass over it.
+        Arrays may find nothing by a condition that they do not know, or ignore
+        it.
         """
         known = next((str(hit[key]) for hit in listed.hits
                       if hit.get(key)), None)
@@ -289,16 +289,17 @@ class Writer(Asker):
 
     def _let_go(self, resource: str, ids: list[int], answer: raw.Answer
                 ) -> None:
-        """An id may be somebody else's as soon as it is free (OBJ-7)."""
+        """An id may be another object's as soon as it is free (OBJ-7)."""
         if _may_be_done(answer):
             gone = {(resource, id) for id in ids}
             self._own -= gone
             self._gone |= gone
 
     def may_be_there(self, resource: str) -> list[str]:
-        """Names of a resource of which some were made and cannot be found.
+        """Names in a resource of which some were created and cannot be found.
 
-        Initiators go with their hosts on arrays that do not show them.
+        Initiators are deleted with their hosts on arrays that do not show
+        them.
         """
         return [*self.token.names[resource]] if (
             resource not in ('host_iqns', 'host_fc_ports')
@@ -317,7 +318,7 @@ class Writer(Asker):
 
     def _check_refs(self, body: Mapping[str, Any]) -> None:
         for key, value in body.items():
-            # A policy is only used, and not changed by that.
+            # A policy is only used, not changed by that.
             if isinstance(value, dict) and value and (
                     key != 'retention_policy'):
                 self._check_ref(str(value.get('ref')))
@@ -338,10 +339,10 @@ class Writer(Asker):
             self._see_again(resource, id)
 
     def _see_again(self, resource: str, id: int) -> None:
-        """Look at the name of what may have gone along with something.
+        """Check the name of an object that may have been deleted along.
 
-        An array that deletes more than it was asked to may give the ids to
-        others' objects (OBJ-7).
+        An array that deletes more than requested may reuse the ids for foreign
+        objects (OBJ-7).
 
         :raises findings.Skip: it is gone
         """
@@ -376,12 +377,12 @@ def _is_named(hit: Mapping[str, Any], key: str, name: str) -> bool:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a field says yes, in whatever type."""
+    """Whether a field is true, whatever its type."""
     return str(value).lower() in ('true', '1')
 
 
 def ref_of(hit: Mapping[str, Any], key: str) -> str:
-    """What a field refers to; empty if to nothing."""
+    """The reference in a field; empty if there is none."""
     found = hit.get(key)
     return str(found.get('ref') or '') if isinstance(found, dict) else ''
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a check of a rule came to."""
+"""Results of the checks of rules."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -25,9 +25,9 @@ CONFIRMED = 'confirmed'
 CONTRADICTED = 'contradicted'
 NOT_SEEN = 'not seen'
 
-# Of the user, of load, or of an object that is gone already.
+# About the user, the load, or an object that is already gone.
 _BUSY = (401, 403, 429)
-#: What comes of replies whose fields have types that nobody expects.
+#: Errors caused by replies whose fields have unexpected types.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError,
               ValueError)
 F = TypeVar('F', bound=Callable[..., Any])
@@ -35,11 +35,11 @@ F = TypeVar('F', bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What was seen of a rule.
+    """The result of a check of a rule.
 
-    :ivar seen: in a line
+    :ivar seen: in one line
     :ivar needs: forms of requests; if the array carries out none of one of
-        them, before or after, what was seen may be about the form
+        them, before or after, the result may be about the form
     """
 
     result: str
@@ -47,7 +47,7 @@ class Finding:
     needs: tuple[str, ...] = ()
 
     def settled(self, carried_out: Collection[str]) -> 'Finding':
-        """What it is worth, now that all requests were sent.
+        """The final result, once all requests were sent.
 
         :param carried_out: forms of requests that the array carried out
         """
@@ -90,8 +90,8 @@ def refused(answer: raw.Answer, happened: Callable[[], bool] | None = None,
             control: str = '') -> Finding:
     """The rule says that the request is refused.
 
-    :param happened: whether the array has done it; arrays may answer 200
-        and pass over what they do not know
+    :param happened: whether the array has done it; arrays may answer 200 and
+        ignore unknown fields
     :param control: form of what the array must carry out if the refusal is
         about the rule; that of the request itself if there is none
     """
@@ -149,7 +149,7 @@ def _tells(answer: raw.Answer) -> bool:
 
 
 def checks(*rules: str) -> Callable[[F], F]:
-    """Mark a check with the rules that it is about."""
+    """Mark a check with the rules that it covers."""
     def mark(check: F) -> F:
         check.rules = rules  # type: ignore[attr-defined]
         return check

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Filling the verdicts on an array, as the driver would in time.
+"""Collecting the verdicts on an array, as the driver would over time.
 
-What the array refuses is noted by the client; errors end one step only.
+The client records what the array refuses; errors end one step only.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _PAGE = (('__sort', 'id'), ('__sort_order', 'asc'), ('__limit', '10'),
 
 
 def by_reads(client: rest.Client) -> None:
-    """Learn what needs no object of the probe's."""
+    """Learn what needs no objects of the probe."""
     for step in (
             lambda: client.volumes.get(1),
             lambda: _value_list(client),
@@ -49,7 +49,7 @@ def by_reads(client: rest.Client) -> None:
 
 
 def not_seen(client: rest.Client, write: bool) -> dict[str, str]:
-    """What no verdict was filled of, by capability, and why."""
+    """Capabilities without a verdict, and why."""
     tried = client.capabilities.all()
     missing = [name for name in rest.capabilities.CAPABILITIES
                if not any(f'{each}:'.startswith(f'{name}:')
@@ -136,7 +136,7 @@ def _peer(client: rest.Client) -> None:
 
 
 def by_writes(client: rest.Client, made: probe_made.Made) -> None:
-    """Learn by objects of the probe's."""
+    """Learn with objects of the probe."""
     learner = _Learner(client, made)
     # On an array without other volumes there was nothing to page through.
     for step in (lambda: _paging(client), learner.sequence, learner.lookups,
@@ -179,7 +179,7 @@ class _Learner:
             _try(step)
 
     def sequence(self) -> None:
-        """The header on writes, learnt by an object with a name of its own.
+        """The header on writes, learned with an object with its own name.
 
         It is removed with the rest.
         """

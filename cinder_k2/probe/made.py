@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The objects that checks with writes share, made when first needed."""
+"""The objects that checks with writes share, created when first needed."""
 
 from collections.abc import Mapping
 import secrets
@@ -31,7 +31,7 @@ def ref(resource: str, id: int) -> dict[str, str]:
 
 
 class Made:
-    """Objects of a probe; what the array refuses is asked for once.
+    """Objects of a probe; refused ones are requested only once.
 
     :param policy: id of the retention policy to use
     """
@@ -142,6 +142,6 @@ class Made:
         return self._ids[part]
 
     def forget(self, part: str) -> None:
-        """It was removed."""
+        """Record that it was removed."""
         self._ids.pop(part, None)
         self._removed.add(part)

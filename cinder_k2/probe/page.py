@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The result of a probe as files that can be sent to the project."""
+"""Files with the result of a probe, to be sent to the project."""
 
 from collections.abc import Iterator
 import json
@@ -27,7 +27,7 @@ def forms(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def write(path: str, text_: str) -> str:
-    """Write a file that only its owner reads; gives its path."""
+    """Write a file that only its owner can read; returns its path."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
               'w', encoding='utf-8') as file:
         file.write(text_)
@@ -35,7 +35,7 @@ def write(path: str, text_: str) -> str:
 
 
 def text(report: Report) -> str:
-    """The report for people."""
+    """The report as text."""
     lines = ['What an array was seen to do (k2-admin probe)', '']
     lines += [f'  {name:<18}{value}' for name, value
               in report['array'].items()]

@@ -33,7 +33,7 @@ _STATE = raw.form('GET', 'system/state')
 
 
 class _Checks:
-    """What all have."""
+    """Common parts of the checks."""
 
     def __init__(self, asker: asking.Asker, state: rest.SystemState) -> None:
         self._get = asker.get
@@ -51,7 +51,7 @@ class _Checks:
 
 
 class Reads(_Checks):
-    """Each check reads what every array has, such as the volume CTRL."""
+    """Checks of objects that every array has, such as the volume CTRL."""
 
     @checks('CON-6')
     def content_type(self) -> Finding:

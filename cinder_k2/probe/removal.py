@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Removing what probes have made, by exact names."""
+"""Removing the objects of probes, by exact names."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ _Failed = dict[str, asking.Unseen]
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """What may be on the array still.
+    """What may still be on the array.
 
     :ivar names: of objects that the array does not delete
-    :ivar unseen: why objects of a resource cannot be looked for, by
-        resource; they are of kinds that the array need not have
+    :ivar unseen: why objects of a resource cannot be searched for, by
+        resource; of types that an array may lack
     """
 
     names: list[str]
@@ -44,7 +44,8 @@ def remove(writer: asking.Writer) -> Left:
     It ends with a pass that finds nothing: a write whose reply was lost may
     show late.
 
-    :raises rest.RestError: what every array shows cannot be looked for
+    :raises rest.RestError: objects that every array shows cannot be searched
+        for
     """
     for _ in range(_PASSES):
         names, failed = _pass(writer)
@@ -57,10 +58,10 @@ def remove(writer: asking.Writer) -> Left:
 
 
 def _pass(writer: asking.Writer) -> tuple[list[str], _Failed]:
-    """Remove what can be removed; gives all that was there.
+    """Remove what can be removed; returns all objects found.
 
-    The name of each object is looked at right before it is removed (OBJ-7):
-    some may go along with others.
+    The name of each object is checked right before it is removed (OBJ-7): some
+    may be deleted along with others.
     """
     names: list[str] = []
     failed: _Failed = {}
@@ -81,7 +82,7 @@ def _steps(token: tokens.Token
            ) -> Iterator[tuple[str, str, Callable[..., None]]]:
     """What to do in a pass, in order: resource, name, and the act.
 
-    A clone goes before its snapshot, a volume after it (SNP-9, VOL-7).
+    A clone is deleted before its snapshot, a volume after it (SNP-9, VOL-7).
     """
     for resource in ('hosts', 'host_groups'):
         for name in token.names[resource]:
@@ -106,7 +107,7 @@ def _remove(writer: asking.Writer, resource: str, id: int) -> None:
 def _unmap(writer: asking.Writer, resource: str, id: int) -> None:
     """Remove the mappings of a host or host group.
 
-    Entries of volsnaps go with those of their views (MAP-4).
+    Entries of volsnaps are deleted with those of their views (MAP-4).
     """
     for hit in writer.mappings(f'/{resource}/{id}'):
         mapping = raw.id_of(hit)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A probe of one array, from its state to what it came to."""
+"""A probe of one array, from its state to the report."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ Found = dict[str, list[findings.Finding]]
 
 #: Seconds between two requests.
 PAUSE = 0.5
-# Characters of what was seen of a rule.
+# Maximum length of a result.
 _LONGEST = 400
 _ROLES = ('root', 'admin', 'mgmt-app', 'read-only', 'security', 'vcenter')
 
@@ -66,7 +66,7 @@ class Target:
 
 
 def plan(address: str, write: bool) -> str:
-    """What a probe is going to do, for the operator."""
+    """Describe to the operator what a probe is going to do."""
     number, minutes = (500, 'five minutes') if write else (60, 'a minute')
     lines = [f'The array at {address} is asked about {len(rules.RULES)} '
              f'rules of its API, slowly: about {number} requests, one after '
@@ -89,12 +89,12 @@ def plan(address: str, write: bool) -> str:
 def run(target: Target, write: bool) -> Report:
     """Probe an array.
 
-    :param write: make objects, too
-    :raises Unfit: it cannot be
+    :param write: create objects, too
+    :raises Unfit: it is not fit for a probe
     :raises tokens.Damaged: a file of tokens is
     :raises tokens.Busy: another probe runs on this machine
     :raises OSError: files of tokens cannot be written
-    :raises rest.RestError: the array does not answer, or knows no such user
+    :raises rest.RestError: the array does not reply, or refuses the user
     """
     client = rest.Client(target.settings, target.adapter, target.clock)
     files = tokens.Tokens(target.directory)
@@ -120,7 +120,7 @@ class _Probe:
 
     def run(self, write: bool) -> Report:
         """The report."""
-        # Once: who probes can see to an array that does not answer.
+        # Once: probes can handle an array that does not reply.
         first = self._asker.get('system/state')
         if first.error is not None:
             raise first.error
@@ -139,7 +139,7 @@ class _Probe:
         return self._report(state, write, left)
 
     def _write(self, system: str) -> list[str]:
-        """The checks with objects; gives the names of what is left."""
+        """The checks with objects; returns the names of those left."""
         name = 'Best_Effort_Retention'
         found = self._asker.get('retention_policies', '', ('name', name))
         policy = next((raw.id_of(hit) for hit in found.hits
@@ -171,7 +171,7 @@ class _Probe:
                              self._files.save)
 
     def _clean(self, writer: asking.Writer) -> list[str]:
-        """Remove what a token names; gives the names of what is left."""
+        """Remove the objects of a token; returns the names of those left."""
         left = removal.remove(writer)
         names = [*left.names, *(
             name for resource in left.unseen
@@ -194,7 +194,7 @@ class _Probe:
                 self._found.setdefault(rule, []).append(finding)
 
     def _see_load(self) -> None:
-        """ERR-1, ERR-5: only met by chance, for a probe asks slowly."""
+        """ERR-1, ERR-5: only seen by chance, because a probe is slow."""
         bare = self._bare + self._asker.bare
         self._found['ERR-1'] = [
             findings.that(all(bare), f'{sum(bare)} of {len(bare)} are bare')
@@ -241,7 +241,7 @@ def _why_not(rule: rules.Rule) -> findings.Finding:
 
 
 def _array(state: rest.SystemState, volumes: raw.Answer) -> Report:
-    """What kind of array it is, but not which."""
+    """The kind of array, without its identity."""
     return {
         'rest_api_version': _version(state.rest_api_version),
         'system_version': _version(state.system_version),
@@ -269,7 +269,7 @@ def _role(text: str | None) -> str | None:
 
 def _private(state: rest.SystemState, address: str, settings: rest.Settings
              ) -> list[str]:
-    """What tells whose array it is, should it be in what was seen."""
+    """Texts that identify the array, if they are in a result."""
     return [text for text in (
         state.system_id, state.system_name,
         state.iscsi_qualified_target_name, address,
@@ -278,7 +278,7 @@ def _private(state: rest.SystemState, address: str, settings: rest.Settings
 
 
 def _public(text: str, private: list[str]) -> str:
-    """Without what tells whose array it is."""
+    """A text without those that identify the array."""
     for each in private:
         text = re.sub(rf'(?<!\w){re.escape(each)}(?!\w)', words.ELSE, text)
     return re.sub(r'\s+', ' ', text)[:_LONGEST]

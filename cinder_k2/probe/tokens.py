@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Files with the names of what probes make on an array.
+"""Files with the names of objects that probes create on an array.
 
-A file is there from before the first write until all that it names is gone,
-so that the next probe can remove what one that was killed left behind.
+A file exists from before the first write until all its objects are gone, so
+that the next probe can remove leftovers of a killed one.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ import tempfile
 
 from cinder_k2 import naming
 
-#: Key by which an object is found, by resource, in the order in which what
-#: is left is removed: mappings and clones go before all of them.
+#: Key by which an object is found, by resource, in the order of removal:
+#: mappings and clones are removed before all of them.
 KEYS = {
     'snapshots': 'short_name', 'volumes': 'name', 'volume_groups': 'name',
     'host_iqns': 'iqn', 'host_fc_ports': 'pwwn',
@@ -49,8 +49,8 @@ _PARTS = {
     'host_auth_profiles': ('p1', 'p2', 'p3'),
     'retention_policies': ('r1',),
     'vg_capacity_policies': ('y1', 'y2', 'y3')}
-#: Resources that an array need not have or show. Which of them a probe has
-#: begun to make is saved, too.
+#: Resources that an array may lack or not show. It is saved, too, for which of
+#: them a probe has begun to create objects.
 BEGUN = ('host_iqns', 'host_fc_ports', 'host_groups', 'host_auth_profiles',
          'vg_capacity_policies')
 # Not in the files of earlier versions, which made none.
@@ -69,11 +69,11 @@ class Busy(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Token:
-    """What a probe may make.
+    """Names that a probe may use.
 
     :ivar system: id of the array
     :ivar names: by resource, children first
-    :ivar begun: those of BEGUN of which objects may have been made
+    :ivar begun: those of BEGUN of which objects may have been created
     """
 
     token: str
@@ -87,7 +87,7 @@ class Token:
 
 
 def new(system: str) -> Token:
-    """A token that nobody else has."""
+    """Generate an unused token."""
     token = secrets.token_hex(4)
     names = {resource: tuple(naming.probe(token, part) for part in parts)
              for resource, parts in _PARTS.items()}
@@ -114,9 +114,9 @@ class Tokens:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Let no other probe use the files meanwhile.
+        """Lock the files against other probes meanwhile.
 
-        One that starts would remove what another is working with.
+        A second probe would remove the objects of the first.
 
         :raises Busy: one does already
         :raises OSError: the directory cannot be used
@@ -131,9 +131,9 @@ class Tokens:
             yield
 
     def save(self, token: Token) -> None:
-        """Write a token to disk for good.
+        """Write a token to disk permanently.
 
-        :raises OSError: it cannot be
+        :raises OSError: that failed
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self._directory)
@@ -157,7 +157,7 @@ class Tokens:
             os.close(directory)
 
     def forget(self, token: Token) -> None:
-        """All that it names is gone."""
+        """Drop a token whose objects are gone."""
         self._path(token.token).unlink(missing_ok=True)
 
     def of(self, system: str) -> Iterator[Token]:

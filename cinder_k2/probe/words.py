@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The words of an array without what tells whose array it is.
+"""Texts of an array without words that identify it.
 
 An error text may quote anything: names of volumes and hosts, logins,
-addresses, serial numbers. So a word is kept only if it is in a list of
-words that errors of arrays are made of; any other becomes a placeholder.
+addresses, serial numbers. So a word is kept only if it is in a list of words
+of arrays' error texts; any other is replaced by a placeholder.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from cinder_k2.rest import forms
 from cinder_k2.rest import raw
 from cinder_k2.rest import records
 
-#: What is put in the place of a word, and of an object of the probe's.
+#: The placeholders for a word, and for an object of the probe.
 ELSE, OWN = '<...>', '<own>'
 
 _LONGEST_NUMBER = 3
@@ -79,7 +79,7 @@ _MARKS = '.,:;!?()[]{}<>"\'`'
 
 
 def said(answer: raw.Answer) -> str:
-    """What was answered: the status, and the words that may be told."""
+    """The reply: its status, and the words that may be shown."""
     if answer.error is None:
         return f'HTTP {answer.status}'
     words = public(answer.error.message)
@@ -87,14 +87,14 @@ def said(answer: raw.Answer) -> str:
 
 
 def public(text: str) -> str:
-    """A text of an array, of which unknown words are replaced."""
+    """A text of an array, with unknown words replaced."""
     words = [_public_word(word) for word in text.split()]
     return ' '.join(word for n, word in enumerate(words)
                     if not n or word != ELSE or words[n - 1] != ELSE)
 
 
 def names(found: Iterable[str]) -> str:
-    """Names of fields, of which those that look like values are replaced."""
+    """Names of fields, with those that look like values replaced."""
     return ', '.join(
         each if re.fullmatch('[a-z][a-z_]{0,39}', each) else ELSE
         for each in found)

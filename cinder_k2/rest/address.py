@@ -24,7 +24,7 @@ _LABEL = re.compile(r'[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?')
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """Where the REST service of an array listens.
+    """The address of the REST service of an array.
 
     ``host`` is a name in lower case or an IP address in its shortest form,
     never in brackets.

@@ -12,11 +12,11 @@
 
 """Requests as steps.
 
-What decides about requests (retries, looks after a lost reply, searches,
-what the array can do) is written as generators. Each yields the ``Call``s
-that it wants sent, one by one, is given the reply or the error of each, and
-returns its result. ``Session.run`` sends them. So none of these decisions is
-on the stack while a request is under way, and each reads from top to bottom.
+The logic of requests (retries, checks after a lost reply, searches,
+capabilities) is written as generators. Each yields the ``Call``s to send, one
+by one, receives the reply or the error of each, and returns its result.
+``Session.run`` sends them. So none of these decisions is on the stack while a
+request is under way, and each reads from top to bottom.
 """
 
 from collections.abc import Callable
@@ -35,9 +35,9 @@ T = TypeVar('T')
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One request that is to be sent once.
+    """One request, to be sent once.
 
-    :ivar limited_by: lets it through when it is its turn
+    :ivar limited_by: the limiter that gives it a slot
     :ivar tries: how often it was sent before
     """
 
@@ -47,19 +47,19 @@ class Call:
     tries: int
 
 
-#: What yields calls, is sent the body of each reply, and returns a T.
+#: Yields calls, receives the body of each reply, and returns a T.
 Steps = Generator[Call, bytes, T]
 
 
 def value(made: Any) -> Steps[Any]:
-    """The result of steps, or what is a result already."""
+    """The result of steps, or of a value that is a result already."""
     if isinstance(made, types.GeneratorType):
         return (yield from made)
     return made
 
 
 def plain(act: Callable[[], T]) -> Callable[[], Steps[T]]:
-    """As steps, what carries out calls of its own."""
+    """Wrap as steps a function that sends its own calls."""
     def steps() -> Steps[T]:
         yield from ()
         return act()

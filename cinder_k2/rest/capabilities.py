@@ -10,16 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one array can do beyond the requests that every array knows.
+"""Capabilities of one array beyond the requests that every array supports.
 
 A capability is a kind of request, or a part of one, that is not in
-``cinder_k2.rest.forms``. It is tried, and the verdict is kept: it works, or
-it was refused. A verdict of refusal is earned: the array must carry out the
-same call without the capability. Replies that leave doubt (5xx, a lost
-connection) count only if they come twice, with a known read that is
-answered between them; and three times a minute apart where there is no such
-call. Refused capabilities are asked for again after a day,
-and all of them after the array has another version.
+``cinder_k2.rest.forms``. It is tried, and the verdict is stored: it works, or
+it was refused. A verdict of refusal needs evidence: the array must carry out
+the same call without the capability. Ambiguous failures (5xx, a lost
+connection) count only if they occur twice, with a successful known read
+between them; and three times a minute apart where there is no such call.
+Refused capabilities are tried again after a day, and all of them after the
+array's version changes.
 """
 
 from collections.abc import Callable
@@ -57,19 +57,19 @@ STATISTICS = 'statistics'
 WHOLE_HOSTS = 'deletions:hosts:with_initiators'
 RESTORE = 'updates:volume_groups:last_restored_from'
 
-# Seconds after which an array is asked again for what it refused.
+# Seconds after which a refused capability is tried again.
 ASK_AGAIN = 86400.0
-# Seconds without a try after one that showed nothing, such as a time-out.
+# Seconds without a try after an inconclusive one, such as a time-out.
 PAUSE = 60.0
 # Seconds for all requests that are sent only to learn something, and for the
 # reply to a request that may be cut off.
 _SECONDS = 3.0
-# Failures in a row after which a capability counts as refused, where one of
-# them proves nothing.
+# Failures in a row after which a capability counts as refused, where a single
+# one proves nothing.
 _STRIKES = 3
 
-#: What a capability is, and what becomes of operations without it: by name,
-#: or by as much of the name as its colons allow.
+#: What a capability is, and how operations work without it: by name, or by as
+#: much of the name as its colons allow.
 CAPABILITIES: dict[str, tuple[str, str]] = {
     PAGING: (
         'lists read page by page, sorted (__sort, __offset, __limit)',
@@ -155,12 +155,12 @@ CAPABILITIES: dict[str, tuple[str, str]] = {
 
 
 class Prober(Protocol):
-    """How requests are sent while a capability is learnt."""
+    """How requests are sent while a capability is learned."""
 
     def trial(self, seconds: float | None = None, *,
               reply: float | None = None, awaits_turn: bool = False
               ) -> contextlib.AbstractContextManager[object]:
-        """Let each request of this thread inside be sent once only.
+        """Send each request of this thread in the context only once.
 
         :param seconds: for all of them together
         :param reply: seconds for the reply to each
@@ -172,35 +172,34 @@ class Prober(Protocol):
         """Give the calls of this thread so many seconds."""
 
     def limited_retries(self) -> contextlib.AbstractContextManager[object]:
-        """Let a read of this thread end with its second server failure."""
+        """Let a read of this thread fail at its second server failure."""
 
     @property
     def in_trial(self) -> bool:
         """Whether this thread is learning a capability already."""
 
     def answers(self) -> calls.Steps[bool]:
-        """Whether the array answers a known read, asked once."""
+        """Whether the array replies to a known read, sent once."""
 
     def run(self, steps: calls.Steps[T]) -> T:
         """Carry out steps."""
 
 
 class Store(Protocol):
-    """Where verdicts are kept."""
+    """Where verdicts are stored."""
 
     def load(self) -> tuple[str, dict[str, Verdict]]:
         """The version of the array that was seen last, and the verdicts."""
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Keep them."""
+        """Store them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Outcome(Generic[T]):
-    """What a trial came to: one result, or an error.
+    """The outcome of a trial: one result, or an error.
 
-    :ivar clear: the error speaks of the capability, should the older road
-        work
+    :ivar clear: the error is about the capability, if the fallback works
     """
 
     results: tuple[T, ...] = ()
@@ -210,17 +209,17 @@ class _Outcome(Generic[T]):
 
 @dataclasses.dataclass
 class _Progress:
-    """What is in memory of one capability only.
+    """The in-memory state of one capability.
 
     :ivar learning: held by the one caller that tries it
-    :ivar paused: until when, on the monotonic clock, it is not tried
+    :ivar paused: the time on the monotonic clock until which it is not tried
     :ivar strikes: failures in a row since it worked last
-    :ivar refused: when, on the monotonic clock, the first refusal came since
+    :ivar refused: the time on the monotonic clock of the first refusal since
         it worked last, of a call that the array may refuse for other reasons
-    :ivar unanswered: tries in a row without a reply in time, where the older
-        road worked
-    :ivar failing: until when, on the monotonic clock, a call without an
-        older road is not sent, and the error that it is for
+    :ivar unanswered: tries in a row without a reply in time, where the
+        fallback worked
+    :ivar failing: the time on the monotonic clock until which a call without a
+        fallback is not sent, and the error that caused this
     """
 
     learning: threading.Lock = dataclasses.field(
@@ -235,12 +234,12 @@ class _Progress:
 class Capabilities:
     """The verdicts on one array; may be used by any thread.
 
-    A name may go on after a colon with what it is about, such as a
-    resource: "bulk:snapshots".
+    A name may have a suffix after a colon, such as a resource:
+    "bulk:snapshots".
 
     :param address: management address of the array, for the log
-    :param disabled: names, or beginnings of names up to a colon, of what
-        the operator has turned off
+    :param disabled: names, or beginnings of names up to a colon, of the
+        capabilities that the operator has disabled
     """
 
     def __init__(self, address: str, prober: Prober,
@@ -254,14 +253,14 @@ class Capabilities:
         self._progress: dict[str, _Progress] = {}
         self._version, self._verdicts = self._store.load()
 
-    # What is known
+    # State
 
     def verdict(self, name: str) -> Verdict:
         """What is known of a capability."""
         if any(part in self._disabled for part in _beginnings(name)):
             return Verdict(DISABLED)
         found = self._verdicts.get(name, Verdict())
-        # A clock that was wrong may have left a time to come.
+        # A wrong clock may have left a time in the future.
         age = time.time() - found.time
         if found.state == REFUSED and not -PAUSE <= age <= ASK_AGAIN:
             return Verdict()
@@ -281,7 +280,7 @@ class Capabilities:
         return self.verdict(name).state in (REFUSED, DISABLED)
 
     def note_version(self, version: str) -> None:
-        """Forget all verdicts if the array has another version than then."""
+        """Forget all verdicts if the array's version has changed."""
         if version == self._version:
             return
         with self._lock:
@@ -318,16 +317,15 @@ class Capabilities:
 
         :param novel: does it with the capability; what it raises after an
             unclear outcome is raised after it has looked for a result
-        :param older: does it without
+        :param older: the fallback without it
         :param has_own_path: 404 and 405 are about the capability
         :param is_unique: the array carries out one of the two at most, so
-            ``older`` need not wait until no more is to be expected of
-            ``novel``
+            ``older`` need not wait for the end of ``novel``
         :param proves: steps that tell whether the array did what a first
-            result says. False is a refusal without words; None tells
-            nothing, and the result counts
-        :raises errors.RestError: what ``older`` raises, or ``novel`` where
-            the capability is known to work
+            result says. False is a silent refusal; None is no evidence, and
+            the result counts
+        :raises errors.RestError: what ``older`` raises, or ``novel`` where the
+            capability is known to work
         """
         state = self.verdict(name).state
         if state == WORKS:
@@ -342,15 +340,15 @@ class Capabilities:
 
     def reading(self, names: Collection[str], novel: Act[T], older: Act[T]
                 ) -> calls.Steps[T]:
-        """Read by what is known to work, or without it.
+        """Read with capabilities that are known to work, or without.
 
-        Without it if the array refuses that, or answers twice with 5xx or
-        not at all while it answers a known read. After three times in a row
-        the capability counts as refused.
+        Without if the array refuses that, or twice replies with 5xx or not at
+        all while it replies to a known read. After three times in a row the
+        capability counts as refused.
 
-        :param names: capabilities that ``novel`` takes
-        :raises errors.RestError: what ``older`` raises, or ``novel`` where
-            the error may be about anything
+        :param names: capabilities that ``novel`` uses
+        :raises errors.RestError: what ``older`` raises, or ``novel`` where the
+            error may be about anything
         """
         try:
             with self._prober.limited_retries():
@@ -376,26 +374,27 @@ class Capabilities:
                   slow: bool = False, may_recover: bool = False,
                   confirm: Callable[[T], object] | None = None
                   ) -> calls.Steps[T]:
-        """Carry out a call that has no older road.
+        """Carry out a call that has no fallback.
 
-        Nothing shows then whether 5xx and lost connections are about the
-        capability: they put it off for a minute, and are a refusal after
+        Then it is unknown whether 5xx and lost connections are about the
+        capability: they postpone it for a minute, and are a refusal after
         three times in a row.
 
         :param of_object: a 404 may be about an object as well as about the
             capability; it is the cause of the error then
-        :param is_read: it is a read, which is refused for its form only
-        :param slow: it is not to be sent again while the array may be at it
+        :param is_read: it is a read, which is refused only for its form
+        :param slow: it must not be sent again while the array may be working
+            on it
         :param may_recover: 5xx is about the state of the array (ERR-6)
         :param confirm: raises errors.PassedOver if a first result does not
-            show that the array did what it was asked for
+            show that the array carried it out
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
         self._check_offered(name)
         if self.works(name) or self._prober.in_trial:
             return (yield from novel())
-        # There is nothing else to do while the array is busy.
+        # There is no alternative while the array is busy.
         outcome = yield from self._tried(
             novel, reply=_SECONDS if is_read else None, awaits_turn=True)
         outcome = self._confirmed(confirm, outcome)
@@ -431,7 +430,7 @@ class Capabilities:
     @staticmethod
     def _confirmed(confirm: Callable[[T], object] | None,
                    outcome: _Outcome[T]) -> _Outcome[T]:
-        """Not in the trial: what it waits for may take many calls."""
+        """Not in the trial: it may need many calls to wait."""
         if confirm is None:
             return outcome
         try:
@@ -442,32 +441,32 @@ class Capabilities:
         return outcome
 
     def _answers(self) -> calls.Steps[bool]:
-        """Whether the array answers a known read."""
+        """Whether the array replies to a known read."""
         return (yield from self._prober.answers())
 
     def _answers_in_time(self) -> calls.Steps[bool]:
-        """Whether the array is not slow with everything."""
+        """Whether the array is not slow in general."""
         with self._prober.trial(_SECONDS):
             return (yield from self._answers())
 
     def _put_off(self, name: str, error: errors.RestError) -> None:
-        """Have nobody send a call for a while."""
+        """Block further calls for a while."""
         self._of(name).failing = time.monotonic() + PAUSE, error
 
     def _hangs(self, name: str, error: errors.RestError) -> None:
-        """Note a call that hangs while the array answers others."""
+        """Record a call that hangs while the array replies to others."""
         progress = self._of(name)
         progress.unanswered += 1
         if progress.unanswered >= _STRIKES:
             self._refuse(name, error)
 
     def _go_on(self, name: str, novel: Act[T]) -> calls.Steps[T]:
-        """Carry out a write that hangs while the array answers others.
+        """Carry out a write that hangs while the array replies to others.
 
-        Three seconds are not enough, as nothing takes its place: what the
-        array makes of it late would be nobody's. A minute is; it stays in
-        doubt then, so the caller looks for it, and it is not sent for as
-        long.
+        Three seconds are not enough, because there is no fallback: an object
+        that the array creates late would be orphaned. A minute is; after that
+        its outcome is unknown, so the caller looks for it, and it is not sent
+        for as long.
         """
         try:
             with self._prober.deadline(PAUSE):
@@ -480,9 +479,9 @@ class Capabilities:
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
                 is_read: bool) -> calls.Steps[errors.RestError]:
-        """What a refusal without an older road comes to.
+        """The error for a refusal without a fallback.
 
-        That a user may not write something says nothing about the array, but
+        A missing permission of the user proves nothing about the array, but
         the caller has to do without it as well.
         """
         if isinstance(error, errors.NotOffered):
@@ -492,7 +491,7 @@ class Capabilities:
             refusal.advice = error.advice
             return refusal
         if not is_read and isinstance(error, errors.Refused):
-            # The array may have refused just this.
+            # The array may have refused only this object.
             error.advice = error.advice or (
                 f'or it does not offer {describe(name)[0]}: capability {name}')
             return error
@@ -509,11 +508,11 @@ class Capabilities:
 
     def learning(self, name: str, novel: Act[T],
                  proves: Callable[[T], Any]) -> calls.Steps[T | None]:
-        """Try a read whose older road has just worked.
+        """Try a read whose fallback has just worked.
 
         :param proves: whether a result shows that the capability works, or
-            steps to tell that; one that does not is a refusal without
-            words, None tells nothing
+            steps to tell that; one that does not is a silent refusal, None is
+            no evidence
         :returns: the result, if it does
         """
         if self.verdict(name).state != UNKNOWN:
@@ -533,17 +532,17 @@ class Capabilities:
             return None
 
     def found(self, name: str) -> None:
-        """Note that a capability works."""
+        """Record that a capability works."""
         progress = self._of(name)
         progress.strikes = progress.unanswered = 0
         if self.verdict(name).state == UNKNOWN:
             self._note(name, Verdict(WORKS, time=time.time()))
 
     def failed(self, name: str, error: errors.RestError) -> None:
-        """Note a failure that may be about the capability or not.
+        """Record a failure that may be about the capability or not.
 
-        That is a refusal of what once worked where the older road works, or
-        5xx where there is none.
+        That is a refusal of what once worked where the fallback works, or 5xx
+        where there is none.
         """
         progress = self._of(name)
         progress.strikes += 1
@@ -551,11 +550,11 @@ class Capabilities:
             self._refuse(name, error)
 
     def refuse(self, name: str, error: errors.RestError) -> None:
-        """Note a refusal of a call whose older road has worked just now."""
+        """Record a refusal of a call whose fallback has just worked."""
         if self.verdict(name).state == UNKNOWN:
             self._refuse(name, error)
 
-    # Inside
+    # Internal
 
     def _use(self, name: str, novel: Act[T],
              older: Act[T]) -> calls.Steps[T]:
@@ -572,8 +571,7 @@ class Capabilities:
                        older: Act[T]) -> calls.Steps[T]:
         """Use what works, where a refusal is mostly about the object.
 
-        After a minute of nothing but refusals the older road shows which it
-        is.
+        After a minute of refusals only, the fallback shows which it is.
         """
         progress = self._of(name)
         try:
@@ -601,11 +599,11 @@ class Capabilities:
     def _try(self, name: str, novel: Act[T], older: Act[T], is_unique: bool,
              proves: Callable[[T], calls.Steps[bool | None]] | None
              ) -> calls.Steps[T]:
-        """Learn by a write.
+        """Learn with a write.
 
-        One that is cut off may be carried out after the older one. Where the
-        array would do both, such as delete an object whose id is another's
-        by then (OBJ-7), it is given the whole time of a reply, but once only.
+        An interrupted one may be carried out after the fallback. Where the
+        array would do both, such as delete an object whose id is another's by
+        then (OBJ-7), it gets the full time for a reply, but only once.
         """
         begin = time.monotonic()
         outcome = yield from self._tried(
@@ -627,7 +625,7 @@ class Capabilities:
     def _tried(self, novel: Act[T], seconds: float | None = None,
                *, reply: float | None = None, awaits_turn: bool = False
                ) -> calls.Steps[_Outcome[T]]:
-        """Try once, and once more if nobody knows what became of it."""
+        """Try once, and once more if the outcome is unknown."""
         end = time.monotonic() + (seconds or reply or ASK_AGAIN)
         with self._prober.trial(seconds, reply=reply,
                                 awaits_turn=awaits_turn):
@@ -642,7 +640,7 @@ class Capabilities:
                     again.clear or is_lost(again.error)))
 
     def _conclude(self, name: str, outcome: _Outcome[T]) -> None:
-        """The older road has worked after the capability failed."""
+        """The fallback has worked after the capability failed."""
         if outcome.error is None or outcome.clear:
             self._refuse(name, outcome.error)
         else:
@@ -650,10 +648,10 @@ class Capabilities:
 
     def _conclude_write(self, name: str, outcome: _Outcome[T], faster: bool,
                         most: int) -> None:
-        """The same; nobody waits for an array that hangs again and again.
+        """The same; repeated hangs become a refusal.
 
-        :param faster: the older road took no longer: the array is not slow
-            with everything
+        :param faster: the fallback took no longer: the array is not slow in
+            general
         :param most: that many hangs in a row are a refusal
         """
         progress = self._of(name)
@@ -673,7 +671,7 @@ class Capabilities:
         known = self._verdicts.get(name, Verdict()).state == REFUSED
         self._note(name, Verdict(REFUSED, words, time.time()))
         if known:
-            # Others have found out at the same time, or it still is so.
+            # Another thread has found out meanwhile, or nothing has changed.
             return
         what, without = describe(name)
         LOG.warning(
@@ -716,14 +714,14 @@ def _once(novel: Act[T]) -> calls.Steps[_Outcome[T]]:
     try:
         return _Outcome(((yield from novel()),))
     except errors.OtherObject:
-        # The older road would do the same to what is not meant.
+        # The fallback would do the same to the wrong object.
         raise
     except errors.RestError as error:
         return _Outcome(error=error, clear=is_refusal(error))
 
 
 def describe(name: str) -> tuple[str, str]:
-    """What a capability is, and what becomes of operations without it."""
+    """What a capability is, and how operations work without it."""
     for part in reversed(list(_beginnings(name))):
         if part in CAPABILITIES:
             return CAPABILITIES[part]
@@ -731,7 +729,7 @@ def describe(name: str) -> tuple[str, str]:
 
 
 def is_refusal(error: errors.RestError) -> bool:
-    """Whether a request was plainly refused, maybe for its form."""
+    """Whether a request was clearly refused, possibly for its form."""
     return isinstance(error, (
         errors.Refused, errors.NotFound, errors.MethodNotAllowed,
         errors.Forbidden, errors.PassedOver))
@@ -740,7 +738,7 @@ def is_refusal(error: errors.RestError) -> bool:
 def is_lost(error: errors.RestError) -> bool:
     """Whether a request was answered with 5xx, or its connection dropped.
 
-    A time-out says nothing: the array may just be slow.
+    A time-out proves nothing: the array may just be slow.
     """
     return error.outcome_unknown and not errors.may_go_on(error)
 

@@ -35,8 +35,8 @@ T = TypeVar('T')
 class Client:
     """Talks to one array; may be used by any number of threads.
 
-    ``adapter`` takes the place of the network and ``clock`` that of the
-    machine's clock in tests.
+    ``adapter`` replaces the network and ``clock`` the machine's clock in
+    tests.
     """
 
     def __init__(self, settings: rest_settings.Settings,
@@ -74,11 +74,11 @@ class Client:
         return f'<Client of {self.base_url}>'
 
     def system_state(self) -> records.SystemState:
-        """What the array is and whether it serves (section 7.1)."""
+        """The array's properties and state (section 7.1)."""
         state = self._state.first()
         version = (state.system_id, state.rest_api_version,
                    state.system_version)
-        # An array that leaves one out for once has no new version.
+        # An array that omits it once has no new version.
         if all(version):
             self.capabilities.note_version(' '.join(map(str, version)))
         return state
@@ -100,11 +100,11 @@ class Client:
 
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
-        """Give the calls inside, in this thread, ``seconds`` at most.
+        """Limit calls of this thread in the context to ``seconds``.
 
-        Without ``seconds`` it is the deadline of the settings, for all of
-        them together. It nests; the shorter one wins, unless the inner one
-        is ``fresh``, as the undoing of what ran out of time must be.
+        Without ``seconds`` it is the deadline of the settings, for all of them
+        together. It nests; the shorter one wins, unless the inner one is
+        ``fresh``, which is needed to undo operations that ran out of time.
         """
         return self._session.deadline(seconds, fresh=fresh)
 
@@ -114,8 +114,9 @@ class Client:
 
         :returns: the results of both; the first error is raised
         """
-        # No trial is around them: what tries a capability is in this package
-        # and calls none of its users. Each of the two has its own trials.
+        # No trial is around them: code that tries a capability is in this
+        # package and calls none of its users. Each of the two has its own
+        # trials.
         with self._session.deadline() as deadline, \
                 concurrent.futures.ThreadPoolExecutor(1) as pool:
             def in_time() -> S:

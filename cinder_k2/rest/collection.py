@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The objects of one resource: found, made, changed and removed."""
+"""The objects of one resource: finding, creating, changing, deleting."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -36,13 +36,14 @@ T = TypeVar('T')
 # Tries of a bulk call in which an object may be busy, and of its parts.
 _TRIES = 8
 _TRIES_OF_PART = 3
-# Seconds before each look at what a bulk call did; it may show late (OBJ-6).
+# Seconds before each check of the result of a bulk call, which may show late
+# (OBJ-6).
 _PAUSES = (0.0, 0.2, 0.4, 0.8, 1.6)
 
 
-#: Sees that an id is still that of what is meant (OBJ-7).
+#: Checks that an id still belongs to the intended object (OBJ-7).
 Verify = Callable[[], object]
-#: Writes one of several objects, and looks for it first if told to.
+#: Writes one of several objects, and looks for it first on request.
 Act = Callable[[T, rest_session.OutcomeCheck], calls.Steps[object]]
 #: Writes several objects at once.
 Bulk = writes.BulkDelete | writes.BulkUpdate[R]
@@ -70,18 +71,18 @@ class Collection(reads.Reads[R]):
     def create(self, *, optional: writes.Fields | None = None,
                slow: bool = False, verify: Verify | None = None,
                **fields: query.Value | None) -> R:
-        """Make one object, exactly once even when the reply is lost.
+        """Create one object, exactly once even if the reply is lost.
 
         A field of None is not sent.
 
-        :param optional: fields that may be left out where the array does
-            not take them
-        :param slow: the array may need longer than learning may take
+        :param optional: fields that may be omitted if the array does not
+            accept them
+        :param slow: the array may need longer than the limit for learning
         :param verify: called when a reply is lost, before anything else;
-            raises errors.OtherObject if the request refers to what is
-            another object by now (OBJ-7)
-        :raises errors.Refused: also when the name is taken by another
-        :raises errors.NotOffered: the array does not take the fields
+            raises errors.OtherObject if the request refers to an id that is
+            another object's by now (OBJ-7)
+        :raises errors.Refused: also when another object has the name
+        :raises errors.NotOffered: the array does not accept the fields
         """
         return self.session.run(self._create(fields, optional, slow=slow,
                                              verify=verify))
@@ -96,7 +97,8 @@ class Collection(reads.Reads[R]):
                                       outcome=outcome)
         sent = {name: value for name, value in fields.items()
                 if value is not None}
-        # Should the array carry out late what was cut off, its name is taken.
+        # If the array carries out an interrupted request late, its name is
+        # taken.
         outcome = rest_session.OutcomeCheck(
             open=outcome_unknown, is_unique=not slow and find is None
             and writes.is_named(self.kind, sent), verify=verify)
@@ -117,13 +119,13 @@ class Collection(reads.Reads[R]):
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
-        :param optional: fields that may be left as they are where the array
-            does not take them
-        :param names: those that the object may have. Where a reply is lost,
-            the request is not repeated if the id is another object's by
-            then (OBJ-7).
-        :param shows: whether the array has made the change, given its reply
-            where that may not tell; asked until it once did
+        :param optional: fields that may stay unchanged if the array does not
+            accept them
+        :param names: names that the object may have. After a lost reply, the
+            request is not repeated if the id is another object's by then
+            (OBJ-7).
+        :param shows: whether the array has made the change, given its reply,
+            which may not show it; called until it once did
         :param verify: as for ``create``
         :param outcome: in place of ``verify``; it is open afterwards if a
             reply was lost. With ``slow``, the array may need longer than a
@@ -174,7 +176,7 @@ class Collection(reads.Reads[R]):
 
     def _check_taken(self, changed: R, fields: writes.Fields,
                      request: transport.Request) -> None:
-        """See that an array has not passed over fields that are not known.
+        """Check that an array has not ignored unknown fields.
 
         :raises errors.Refused: its reply shows another value
         """
@@ -186,7 +188,7 @@ class Collection(reads.Reads[R]):
                     self.session.transport.place(request), status=200)
 
     def _check_there(self, id: int) -> calls.Steps[None]:
-        """See that an object is there, if the array has a way to tell.
+        """Check that an object exists, if the array can show it.
 
         :raises errors.NotFound: it is gone
         """
@@ -198,13 +200,13 @@ class Collection(reads.Reads[R]):
                **identity: query.Value | None) -> bool:
         """Remove one object; False when it was gone already.
 
-        Where a reply is lost, it is looked for before the request is
-        repeated: its id may be another object's by then (OBJ-7).
+        After a lost reply, it is looked for before the request is repeated:
+        its id may be another object's by then (OBJ-7).
 
-        :param names: those that it may have
-        :param outcome: that of a deletion of it before; one that is unseen
-            has it looked for first
-        :param identity: values that tell it from others
+        :param names: names that it may have
+        :param outcome: outcome of an earlier deletion of it; if that is
+            unknown, it is looked for first
+        :param identity: values that identify it
         :raises errors.NotOffered: the array does not delete such objects
         """
         return self.session.run(self._delete(id, identity, names, outcome))
@@ -213,7 +215,7 @@ class Collection(reads.Reads[R]):
                 names: Sequence[str] = (),
                 outcome: rest_session.OutcomeCheck | None = None,
                 find: writes.FindIds | None = None) -> calls.Steps[bool]:
-        # What is learnt takes several tries: none of them may be blind.
+        # Learning takes several tries: each must look for the object first.
         shared = outcome or rest_session.OutcomeCheck()
 
         def write() -> calls.Steps[bool]:
@@ -240,10 +242,10 @@ class Collection(reads.Reads[R]):
         """Make several objects, in one call if the array offers that.
 
         They come back in the order of ``items``. After an error some may
-        exist: all-or-nothing is not promised (BLK-4).
+        exist: all-or-nothing is not guaranteed (BLK-4).
 
-        :param finds: for each of the items, what finds it after a lost
-            reply, where it has no key to find it by
+        :param finds: for each of the items, a function that finds it after a
+            lost reply, if it has no key
         :param verify: as for ``create``
         """
         looks: Sequence[writes.Find[R] | None] = finds or [None] * len(items)
@@ -298,25 +300,25 @@ class Collection(reads.Reads[R]):
             except errors.OtherObject:
                 raise
             except errors.Refused:
-                # Some may have been made before a reply was lost: then a
+                # Some may have been created before a reply was lost: then a
                 # repeat of all is refused for these (ERR-8).
                 if one_by_one or not outcome.open:
                     raise
                 return (yield from each())
         except _NotBulk:
-            # It took the bulk call, if not all of it (BLK-4).
+            # It accepted the bulk call, if not all of it (BLK-4).
             return made
 
     def delete_many(self, identities: Mapping[int, writes.Fields],
                     names: Mapping[int, str] | None = None, *,
                     find: writes.FindIds | None = None,
                     outcome: rest_session.OutcomeCheck | None = None) -> None:
-        """Remove several objects; those that are gone already are fine.
+        """Delete several objects; missing ones are no error.
 
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
-        :param find: finds those that are there after a lost reply, in place
-            of both
+        :param find: finds the existing ones after a lost reply, instead of
+            both
         :param outcome: as for ``delete``; it is open afterwards if a reply was
             lost
         """
@@ -351,13 +353,13 @@ class Collection(reads.Reads[R]):
                     ) -> dict[int, errors.RestError]:
         """Change several objects, in as few calls as the array allows.
 
-        One that the array refuses, or is busy with for long, does not keep
-        the others: the list is halved until it is found (BLK-4).
+        One that the array refuses, or that stays busy, does not block the
+        others: the list is halved until it is found (BLK-4).
 
         :param changes: fields by id
         :param names: by id: that of the object, where it is known. After a
             lost reply they are looked up by these before anything is sent
-            again; one whose id is another's by then is left alone (OBJ-7).
+            again; one whose id is another's by then is not changed (OBJ-7).
         :returns: those that were not changed: id, and why
         """
         known = names or {}
@@ -372,9 +374,9 @@ class Collection(reads.Reads[R]):
     def delete_unheld(self, identities: Mapping[int, writes.Fields],
                       names: Mapping[int, str] | None = None
                       ) -> dict[int, errors.RestError]:
-        """Remove those of several objects that nothing holds.
+        """Delete those of several objects that nothing holds.
 
-        As update_many; those that are gone already are fine.
+        As update_many; missing ones are no error.
 
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
@@ -389,21 +391,21 @@ class Collection(reads.Reads[R]):
                 lambda id, outcome: self._delete(id, identities[id], [
                     known.get(id, '')], outcome), _TRIES)))
 
-    # Inside
+    # Internal
 
     def _creation(self, fields: Iterable[str]) -> str:
-        """The capability of a POST that is not known."""
+        """The capability of a POST that is not a known form."""
         novel = self._novel(fields, forms.CREATIONS) or sorted(fields)
         return f'creations:{self.kind.RESOURCE}:{novel[0]}'
 
     def _novel(self, fields: Iterable[str],
                known: Mapping[str, tuple[frozenset[str], ...]]) -> list[str]:
-        """Those of the fields that are in no known body."""
+        """The fields that are in no known body."""
         return sorted(set(fields) - frozenset().union(*known.get(
             self.kind.RESOURCE, ())))
 
     def _change_name(self, fields: Iterable[str]) -> str:
-        """The capability of a PATCH that is not known."""
+        """The capability of a PATCH that is not a known form."""
         novel = self._novel(fields, forms.UPDATES) or sorted(fields)
         return f'updates:{self.kind.RESOURCE}:{novel[0]}'
 
@@ -416,7 +418,7 @@ class Collection(reads.Reads[R]):
                ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         """Write several objects at once, or as many at once as pass.
 
-        :param look_first: what became of a request before is not known
+        :param look_first: the outcome of an earlier request is unknown
         :returns: those that are bad
         """
         outcome = rest_session.OutcomeCheck(unseen=look_first)
@@ -457,7 +459,7 @@ class Collection(reads.Reads[R]):
             if bad or gone:
                 raise _NotBulk
             return True
-        # It may be one of the objects, not bulk calls as such.
+        # It may be about one of the objects, not about bulk calls.
         with contextlib.suppress(_NotBulk):
             try:
                 yield from self._known.preferring(
@@ -470,7 +472,7 @@ class Collection(reads.Reads[R]):
 
     def _is_done(self, bulk: Bulk[R], outcome: rest_session.OutcomeCheck
                  ) -> calls.Steps[bool | None]:
-        """Whether the array did what it answered with 2xx.
+        """Whether the array carried out what it answered with 2xx.
 
         None if that cannot be seen. Unless it was done, each object is
         looked for before it is written (OBJ-7).
@@ -483,7 +485,7 @@ class Collection(reads.Reads[R]):
             if pause:
                 self.session.clock.sleep(pause)
             seen = yield from bulk.is_done()
-            # What was seen is not undone by a look that failed.
+            # A failed check does not disprove an earlier observation.
             done = done if seen is None else seen
             if done is not False:
                 outcome.unseen = False
@@ -494,13 +496,13 @@ class Collection(reads.Reads[R]):
                 outcome: rest_session.OutcomeCheck) -> calls.Steps[None]:
         write = writes.Update(self, *change, [name] if name else ())
         try:
-            # Without a name a look does not tell whose the id is.
+            # Without a name, a read does not show whose the id is.
             yield from self.session.write(write, _TRIES,
                                           outcome if name else None)
         except errors.OtherObject:
             raise
         except errors.Refused:
-            # A bulk call that was refused may have changed it nevertheless.
+            # A refused bulk call may nevertheless have changed it.
             if not (yield from self._shows(write)):
                 raise
 
@@ -532,9 +534,9 @@ class Collection(reads.Reads[R]):
 def _failures(write: Act[T], items: Sequence[T],
               outcome: rest_session.OutcomeCheck
               ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
-    """Write objects one by one; those that could not be, and why.
+    """Write objects one by one; returns the failed ones, and why.
 
-    :param outcome: that of a request for them before
+    :param outcome: that of an earlier request for them
     """
     found = []
     for item in items:
@@ -549,7 +551,7 @@ def _failure(write: calls.Steps[object]
              ) -> calls.Steps[errors.RestError | None]:
     """Why an object could not be written.
 
-    :raises errors.RestError: it was not the object
+    :raises errors.RestError: the object was not the reason
     """
     try:
         yield from write
@@ -561,6 +563,6 @@ def _failure(write: calls.Steps[object]
 
 
 def _is_of_one(error: errors.RestError) -> bool:
-    """Whether one of several objects may be to blame, or bulk as such."""
+    """Whether one object may be the reason, or bulk calls as such."""
     return retry.is_of_an_object(error) or isinstance(error, (
         errors.NotFound, errors.MethodNotAllowed, errors.Refused))

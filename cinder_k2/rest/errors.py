@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What can go wrong with an array, and what each of its replies means.
+"""Errors of an array, and the meaning of its replies.
 
 Rules: section 3 of the API rulebook (ERR-1 to ERR-8), SEQ-1.
 """
@@ -19,17 +19,17 @@ import dataclasses
 import json
 from typing import ClassVar
 
-# MC_ERR_BUSY is a part of MC_ERR_BUSY_SPECIFIC: the longer one comes first.
+# MC_ERR_BUSY is a prefix of MC_ERR_BUSY_SPECIFIC: the longer one comes first.
 BUSY_CODES = ('MC_ERR_BUSY_SPECIFIC', 'MC_ERR_BUSY', 'MC_ERR_INPROGRESS',
               'MC_ERR_START_TIMEOUT')
 _LONGEST_TEXT = 300
 
 
 class InvalidSettings(ValueError):
-    """A setting that cannot be used, or two that contradict each other."""
+    """A setting that is invalid, or two that contradict each other."""
 
 
-# What options of an array are called in replication_device.
+# Names of an array's options in replication_device.
 _DEVICE_WORDS = (
     ('san_api_port', 'port'), ('san_login', 'login'),
     ('san_password', 'password (or k2_replication_password)'),
@@ -38,7 +38,7 @@ _DEVICE_WORDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Which call to which array; its ``device`` is that of the settings."""
+    """The call and the array of an error; ``device`` as in the settings."""
 
     address: str = ''
     method: str = ''
@@ -47,18 +47,18 @@ class Place:
 
 
 class RestError(Exception):
-    """A call to an array failed. One line for an operator as a string.
+    """A call to an array failed. ``str()`` is one line for an operator.
 
-    ``method`` and ``path`` tell the call, ``status`` the HTTP status (None
-    without a reply), ``code`` the busy code of the array (None mostly),
-    ``message`` the array's own words or ours, ``address`` the array.
-    ``repeats`` tells that an earlier try of the same write got no reply, and
-    may have been carried out.
+    ``method`` and ``path`` identify the call, ``status`` is the HTTP status
+    (None without a reply), ``code`` the busy code of the array (usually None),
+    ``message`` the array's text or ours, ``address`` the array. ``repeats``
+    means that an earlier try of the same write got no reply, and may have been
+    carried out.
     """
 
-    #: Asking again can help.
+    #: Whether a retry can help.
     retryable: ClassVar[bool] = False
-    #: A write that ended so may have been carried out, or not.
+    #: Whether a write that failed with it may have been carried out.
     outcome_unknown: ClassVar[bool] = False
     #: What the operator can do about it.
     hint: ClassVar[str] = ''
@@ -117,7 +117,7 @@ class OutOfTime(NotConnected):
 
 
 class CertificateError(RestError):
-    """The array's certificate is not the one we may trust."""
+    """The array's certificate is not trusted."""
 
     hint = ('check driver_ssl_cert_path, or pin the certificate of the '
             'array with k2_tls_fingerprint')
@@ -144,24 +144,25 @@ class MethodNotAllowed(RestError):
 
 
 class Busy(RestError):
-    """A busy code, 429 or 503: not carried out, may be asked again."""
+    """A busy code, 429 or 503: not carried out, may be retried."""
 
     retryable = True
     hint = 'the array has too much to do; try again later'
 
 
 class NoTurn(Busy):
-    """Not sent: others of this service took all the time."""
+    """Not sent: other requests of this service took all the time."""
 
 
 class Refused(RestError):
-    """400 and what else the array will not do however often it is asked."""
+    """400 and other permanent refusals."""
 
 
 class OtherObject(Refused):
     """The id is, or may be, another object's by now (OBJ-7); nothing was sent.
 
-    That is no refusal of the array's, so it tells nothing of what it offers.
+    That is not a refusal by the array, so it proves nothing about its
+    capabilities.
     """
 
 
@@ -170,17 +171,17 @@ class PassedOver(RestError):
 
 
 class NotOffered(Refused):
-    """The array lacks a capability that the call cannot do without."""
+    """The array lacks a capability that the call requires."""
 
     hint = '\'k2-admin capabilities\' shows what the array offers'
 
 
 class Unproven(NotOffered):
-    """Nothing was found, in a way that never found anything on this array."""
+    """Nothing was found by a search that never found anything here."""
 
 
 class Incomplete(RestError):
-    """The array shows a part of a list only, and does not offer paging."""
+    """The array shows only a part of a list, and does not offer paging."""
 
     hint = ('remove objects from the array, or ask for a version with '
             'paging; \'k2-admin capabilities\' shows what it offers')
@@ -195,7 +196,7 @@ class ServerError(RestError):
 
 
 class BadReply(RestError):
-    """A reply that the API does not promise: no JSON, truncated, no id."""
+    """A reply that violates the API: no JSON, truncated, no id."""
 
     retryable = True
     outcome_unknown = True
@@ -212,7 +213,7 @@ _BY_STATUS: dict[int, type[RestError]] = {
 
 
 def may_go_on(error: RestError) -> bool:
-    """Whether the array may still be at work on the request: it is slow."""
+    """Whether the array may still be working on the request: it is slow."""
     return isinstance(error, NoReply) or error.status == 504
 
 
@@ -227,16 +228,16 @@ def is_server_failure(error: RestError) -> bool:
 
 
 def in_words_of_device(text: str) -> str:
-    """A text about options, for an array that replication_device names."""
+    """A text about options, for an array from replication_device."""
     for option, key in _DEVICE_WORDS:
         text = text.replace(option, key)
     return text
 
 
 def from_reply(status: int, body: bytes, place: Place) -> RestError:
-    """The error that a reply other than 2xx stands for.
+    """The error for a reply other than 2xx.
 
-    A busy code counts wherever it stands in the body of a 400 (ERR-1).
+    A busy code counts anywhere in the body of a 400 (ERR-1).
     """
     text = body.decode('utf-8', 'replace')
     code = _busy_code(text) if status == 400 else None
@@ -247,7 +248,7 @@ def from_reply(status: int, body: bytes, place: Place) -> RestError:
 
 
 def refused(error: RestError) -> Refused:
-    """``error`` as a plain refusal: a 409 that is not about our number."""
+    """``error`` as a normal refusal: a 409 that is not about our number."""
     return Refused(error.message, error.place, status=error.status)
 
 

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Requests that an array of any version is known to agree with.
+"""Requests that an array of any version is known to support.
 
 These are the requests that the in-tree driver sends (section 16 of the API
-rules): the searches, reads, deletions and bodies in the exact combinations
-in which it sends them. Whatever is not here is a capability, which the
-array may not have (``cinder_k2.rest.capabilities``).
+rules): its exact combinations of searches, reads, deletions and bodies.
+Everything else is a capability, which the array may lack
+(``cinder_k2.rest.capabilities``).
 """
 
 from collections.abc import Iterable

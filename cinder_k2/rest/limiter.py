@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many requests of a kind an array is given at once (ERR-4, ERR-5).
+"""Limits concurrent requests of a kind to an array (ERR-4, ERR-5).
 
-It begins with a few, and twice as many after each window of successes until
-the array first says busy or too fast. From then on it is additive increase,
-multiplicative decrease: one slot more for each window of successes, half of
-them when the array says so again.
+It starts with a few, and doubles the limit after each window of successes
+until the array first replies busy or too fast. From then on it is additive
+increase, multiplicative decrease: one slot more for each window of successes,
+half of them when the array replies so again.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ START = 4
 
 
 class Slot:
-    """The right to send one request; tells the limiter how it went."""
+    """The permission to send one request; reports its result."""
 
     def __init__(self, limiter: 'RequestLimiter', era: int) -> None:
         self._limiter = limiter
@@ -37,12 +37,12 @@ class Slot:
         self._limiter._opened()
 
     def congested(self) -> None:
-        """The array said busy or too fast."""
+        """The array replied busy or too fast."""
         self._limiter._narrowed(self._era)
 
 
 class RequestLimiter:
-    """Lets a changing number of requests through, ``ceiling`` at most."""
+    """Allows a varying number of concurrent requests, at most ``ceiling``."""
 
     def __init__(self, ceiling: int, start: int = START) -> None:
         self.ceiling = ceiling
@@ -50,19 +50,19 @@ class RequestLimiter:
         self._inside = 0
         self._successes = 0
         self._doubles = True
-        # Requests that were under way together meet one and the same jam:
-        # only the first of them may halve the limit.
+        # Concurrent requests hit the same congestion: only the first of them
+        # may halve the limit.
         self._era = 0
         self._changed = threading.Condition()
 
     @property
     def limit(self) -> int:
-        """Requests that may be under way at once, as of now."""
+        """The current limit of concurrent requests."""
         return self._limit
 
     @contextlib.contextmanager
     def enter(self, timeout: float) -> Iterator[Slot | None]:
-        """Wait ``timeout`` seconds for a slot; None when none came free."""
+        """Wait ``timeout`` seconds for a slot; None if none became free."""
         with self._changed:
             free = self._changed.wait_for(self._has_room, timeout)
             if free:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Warnings about fields that an array sends in a form nobody expects."""
+"""Warnings about fields that an array sends in an unexpected form."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from cinder_k2.rest import records
 
 LOG = logging.getLogger(__name__)
 
-#: What was warned of: address of the array, resource, field.
+#: Warnings already logged: address of the array, resource, field.
 TOLD = once.Once()
 
 
@@ -37,7 +37,7 @@ def warn(address: str, kind: type[records.Record], name: str, value: Any
 
 
 def _shown(kind: type[records.Record], value: Any) -> str:
-    """At most 60 characters of the value; of a secret its type alone."""
+    """At most 60 characters of the value; for a secret only its type."""
     if kind.SECRET:
         return f'a value of type {type(value).__name__}'
     return f'{value!r:.60}'

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reading the list that a search finds, however long it is.
+"""Reading the results of a search of any length.
 
-The first page is asked for as the in-tree driver does, without any control
-parameter. If the array says that there is more, that page is thrown away,
-since without __sort pages may overlap, and all are read in order of the id.
+The first page is requested as the in-tree driver does, without any control
+parameter. If the array reports more objects, that page is discarded, since
+without __sort pages may overlap, and all are read in order of the id.
 
 A page begins with the last object of the one before. Otherwise the list has
 changed between them, and an object may have moved to a page that was read
@@ -33,12 +33,12 @@ from cinder_k2.rest import query
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import transport
 
-# No upper bound is known, 9999 has been seen; the array may give less.
+# No upper bound is known, 9999 has been seen; the array may return fewer.
 _PAGE = 1000
-# Times at most that a list is read which changes from page to page.
+# Maximum number of reads of a list that changes between pages.
 _READINGS = 4
-# The smallest page that an array is known to have. Shorter lists are whole
-# even if it does not say how many objects there are.
+# The smallest known page size. Shorter lists are complete even if the reply
+# has no total.
 _SMALLEST = 100
 
 
@@ -96,7 +96,7 @@ class Pages:
         return hits
 
     def bad(self, message: str) -> errors.BadReply:
-        """The error for a 2xx reply that the API does not promise."""
+        """The error for a 2xx reply that violates the API."""
         return errors.BadReply(
             message, self._session.transport.place(self._request), status=200)
 
@@ -111,7 +111,7 @@ class Pages:
             found = yield from known.requiring(
                 capabilities.PAGING, lambda: self._some(pairs), is_read=True)
         except errors.Incomplete:
-            # Nothing against the array.
+            # Not the array's fault.
             return None
         except errors.RestError as error:
             if not capabilities.is_refusal(error):
@@ -132,7 +132,7 @@ class Pages:
     def _sorted(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
         """Read all pages, again if the list has changed meanwhile.
 
-        :raises errors.Refused: the array passes over what it was asked for
+        :raises errors.Refused: the array ignores the parameters
         :raises errors.Incomplete: the list has changed each time
         """
         for _ in range(_READINGS):
@@ -150,18 +150,20 @@ class Pages:
         found: list[Any] = []
         total = 1
         while len(found) < total:
-            # The last one again, which shows whether it is where it was.
+            # The last one again, which shows whether its position is
+            # unchanged.
             known = found[-1:]
             hits, said = yield from self._short([
                 *paged, ('__limit', str(_PAGE + len(known))),
                 ('__offset', str(len(found) - len(known)))], first=not found)
             self._check_order(found, hits)
             new = hits[len(known):]
-            # Without a total, the list ends with a page of nothing new.
+            # Without a total, the list ends with a page without new objects.
             total = (len(found) + len(new) + bool(new) if said is None
                      else said)
             if not new and len(found) < total:
-                # Taking part of the objects for all of them is worse.
+                # It would be worse to take a part of the objects for all of
+                # them.
                 raise self.bad(f'{total} objects promised, {len(found)} sent')
             if list(map(_id, hits[:len(known)])) != list(map(_id, known)):
                 return None
@@ -169,7 +171,7 @@ class Pages:
         return found
 
     def _check_order(self, before: list[Any], page: list[Any]) -> None:
-        """See that a page is sorted, and not the first one again."""
+        """Check that a page is sorted, and not the first one again."""
         ids = [_id(each) for each in page]
         if (None in ids
                 or any(a is None or b is None or a >= b
@@ -183,7 +185,7 @@ class Pages:
 
     def _short(self, pairs: list[query.Pair], *, first: bool
                ) -> calls.Steps[tuple[list[Any], int | None]]:
-        """A page with no more fields than are needed, if possible."""
+        """A page with only the needed fields, if possible."""
         known = self._session.capabilities
         if known.works(self._fields_name):
             return (yield from known.reading(

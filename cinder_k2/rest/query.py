@@ -12,7 +12,7 @@
 
 """The array's search language (section 2.5 of the API rules).
 
-Substring search (``__contains``) is left out on purpose: it has hung a
+Substring search (``__contains``) is deliberately not supported: it has hung a
 live array (QRY-9).
 """
 
@@ -51,14 +51,14 @@ class Condition:
 
     @property
     def key(self) -> str:
-        """The key in a query that asks for a single value."""
+        """The query key for a single value."""
         if self.is_prefix:
             return f'{self.field}__prefix'
         return f'{self.field}.ref' if self.is_of_refs else self.field
 
     @property
     def list_key(self) -> str:
-        """The key in a query that asks for several values at once."""
+        """The query key for several values at once."""
         return (f'{self.field}.ref__m_eq' if self.is_of_refs
                 else f'{self.field}__in')
 
@@ -74,7 +74,7 @@ class Condition:
         return any(isinstance(value, records.Ref) for value in self.values)
 
     def each(self, first: int = 0) -> 'Iterator[Condition]':
-        """Conditions with a single value that together ask for this one.
+        """Conditions with a single value, together equivalent to this one.
 
         :param first: number of the value that is the first of them
         """
@@ -82,7 +82,7 @@ class Condition:
                 for value in self.values[first:])
 
     def admits(self, record: records.Record) -> bool | None:
-        """Whether a record meets it; None if the reply did not tell."""
+        """Whether a record meets it; None if the reply lacks the field."""
         if self.field not in record.READERS or not record.tells(self.field):
             return None
         if self.is_prefix:
@@ -112,7 +112,7 @@ def prefix(field: str, value: str) -> Condition:
 def one_of(field: str, values: Iterable[Value]) -> Condition:
     """``field`` equals one of ``values``; no value at all finds nothing.
 
-    As many values as one likes (QRY-1): long lists become several requests.
+    Any number of values (QRY-1): long lists become several requests.
 
     :raises ValueError: as for ``equal``
     """
@@ -123,10 +123,10 @@ def one_of(field: str, values: Iterable[Value]) -> Condition:
 
 
 def requests(asked: Iterable[tuple[str, Condition]]) -> Iterator[list[Pair]]:
-    """The queries that together ask for all conditions.
+    """The queries that together cover all conditions.
 
-    :param asked: conditions, each under the key that is to be used; several
-        values need a key that takes a list
+    :param asked: conditions, each under the key to use; several values need a
+        key for lists
     """
     asked = list(asked)
     lists = sum(len(c.values) > 1 for _, c in asked) or 1
@@ -141,10 +141,10 @@ def encode(pairs: Iterable[Pair]) -> str:
 
 
 def _variants(key: str, condition: Condition, budget: int) -> Iterator[Pair]:
-    """The pairs that ask for a condition part by part.
+    """The pairs that cover a condition part by part.
 
-    Nobody says how to put a comma or a quote into a list, so a value that
-    has one becomes a request of its own.
+    It is not documented how to put a comma or a quote into a list, so a value
+    with one becomes a separate request.
     """
     if len(condition.values) == 1:
         yield key, _encode(condition.values[0])

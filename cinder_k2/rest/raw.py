@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Requests of any form, sent once, and whatever is answered to them.
+"""Requests of any form, sent once, and their replies.
 
-For ``k2-admin probe``, which finds out how an array answers. All else goes
-through ``cinder_k2.rest.collection``.
+For ``k2-admin probe``, which finds out how an array behaves. All other
+requests go through ``cinder_k2.rest.collection``.
 """
 
 from collections.abc import Iterable
@@ -35,12 +35,12 @@ _SECONDS = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What came of a request.
+    """The outcome of a request.
 
     :ivar status: of HTTP; None without a reply
     :ivar value: JSON value of the body; None if it has none
-    :ivar error: the error that it stands for; None for a 2xx
-    :ivar form: what kind of request it answers, with neither ids nor values
+    :ivar error: its error; None for a 2xx
+    :ivar form: the form of its request, without ids and values
     """
 
     status: int | None = None
@@ -65,13 +65,13 @@ class Answer:
 
     @property
     def is_list(self) -> bool:
-        """Whether it was carried out and gave a list, even an empty one."""
+        """Whether it was carried out and returned a list, maybe empty."""
         return self.ok and isinstance(self.value, dict) and isinstance(
             self.value.get('hits'), list)
 
     @property
     def total(self) -> int:
-        """How many objects the array says that there are."""
+        """The number of objects that the array reports."""
         said = self.value.get('total') if isinstance(
             self.value, dict) else None
         return said if isinstance(said, int) else len(self.hits)
@@ -88,7 +88,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What was answered, in a line."""
+        """The reply, in one line."""
         if self.error is None:
             return f'HTTP {self.status}'
         status = f'HTTP {self.status}: ' if self.status else ''
@@ -107,7 +107,7 @@ class Raw:
         """Send one request.
 
         :param resource: empty for the index
-        :param part: what follows it: an id, '__bulk', or '/' for a slash
+        :param part: the next part: an id, '__bulk', or '/' for a slash
         :raises errors.AuthenticationFailed, errors.CertificateError,
             errors.NotConnected: nothing can be found out
         """
@@ -152,7 +152,7 @@ class Raw:
 
 
 def id_of(value: Any) -> int | None:
-    """Id of an object, also as a text or a float; None if it has none."""
+    """Id of an object, also from a text or a float; None if it has none."""
     found = value.get('id') if isinstance(value, dict) else None
     try:
         number = int(found) if isinstance(found, int | float | str) else 0
@@ -163,7 +163,7 @@ def id_of(value: Any) -> int | None:
 
 def form(method: str, resource: str, part: int | str = '',
          names: Iterable[str] = ()) -> str:
-    """What kind of request one is, such as 'PATCH volumes/# size'.
+    """The form of a request, such as 'PATCH volumes/# size'.
 
     :param names: parameters of the query, fields of the body, headers
     """
@@ -174,6 +174,6 @@ def form(method: str, resource: str, part: int | str = '',
 
 
 def _encode(query: Iterable[Pair]) -> str:
-    """A query string; what is percent-encoded already stays so."""
+    """A query string; percent-encoded parts stay as they are."""
     return '&'.join(f'{key}={parse.quote_plus(value, "%")}'
                     for key, value in query)

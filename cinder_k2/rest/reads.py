@@ -68,7 +68,7 @@ class Reads(Generic[R]):
             transport.Request('GET', f'{self.path}/{id}')))
 
     def first(self, *pairs: query.Pair) -> R:
-        """The one object of resources that have just one.
+        """The only object of resources that have one.
 
         ``pairs`` are control parameters (section 2.5).
         """
@@ -93,12 +93,12 @@ class Reads(Generic[R]):
                ) -> list[R]:
         """All live objects that meet all conditions, in order of their id.
 
-        What is deleted may stay listed for a while: it is left out
-        (QRY-10, VOL-17). All conditions are compared again here (QRY-5).
+        Deleted objects may stay listed for a while: they are omitted (QRY-10,
+        VOL-17). All conditions are compared again here (QRY-5).
 
         :raises errors.BadReply: also when an object may be one of them, and
-            its fields do not tell
-        :raises errors.Incomplete: the array shows a part of them only
+            its fields do not show it
+        :raises errors.Incomplete: the array shows only a part of them
         :raises ValueError: an empty value, see :func:`query.equal`
         """
         return self.session.run(self.searching(*conditions, **equal))
@@ -113,14 +113,14 @@ class Reads(Generic[R]):
 
     def some(self, *conditions: query.Condition, **equal: query.Value
              ) -> tuple[list[R], bool]:
-        """As ``search``, also where the array shows a part of them only.
+        """As ``search``, also where the array shows only a part of them.
 
-        :returns: the objects, and whether they are all that there are
+        :returns: the objects, and whether they are complete
         """
         return self.session.run(self.living(*conditions, **equal))
 
     def prove(self, **equal: query.Value) -> None:
-        """Learn whether a search works that is to find something now."""
+        """Learn whether a search works that should now find an object."""
         with self.session.deadline():
             self.session.run(self._search.prove(_conditions(equal)))
 
@@ -158,7 +158,7 @@ class Reads(Generic[R]):
 
     def bad(self, message: str, request: transport.Request
             ) -> errors.BadReply:
-        """The error for a 2xx reply that the API does not promise."""
+        """The error for a 2xx reply that violates the API."""
         return errors.BadReply(
             message, self.session.transport.place(request), status=200)
 

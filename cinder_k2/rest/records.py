@@ -12,13 +12,13 @@
 
 """The array's objects as typed records (sections 4, 5 and 7).
 
-A record has the fields that the driver asks for, named as on the wire;
-what else a reply holds is ignored. Sizes and capacities are KiB.
+A record has the fields that the driver asks for, named as on the wire; other
+fields of a reply are ignored. Sizes and capacities are KiB.
 
-Replies are read leniently (section 1, OBJ-10): a field that is missing,
-null or of another type reads as absent, except for the ``NEEDED`` fields
-of a record. A name that is absent is ''. An absent field is no evidence
-that an object is not the one that is sought, see :func:`is_undecided`.
+Replies are read leniently (section 1, OBJ-10): a field that is missing, null
+or of another type reads as absent, except for the ``NEEDED`` fields of a
+record. A name that is absent is ''. An absent field does not prove that an
+object is not the one searched for, see :func:`is_undecided`.
 """
 
 from collections.abc import Callable
@@ -38,8 +38,8 @@ _Reader = Callable[[Any], Any]
 
 #: Sizes and capacities; a fraction is cut off.
 Kib = Annotated[int, 'KiB']
-#: A reference of which only matters whether it is set: what cannot be read
-#: stays as it is.
+#: A reference for which it only matters whether it is set: if it cannot be
+#: parsed, it stays as it is.
 AnyRef = Annotated[object, 'ref']
 
 _NUMBER = re.compile(r'\s*[+-]?\d+(\.\d*)?(e[+-]?\d+)?\s*',
@@ -100,7 +100,8 @@ def _as_bool(value: Any) -> bool:
 
 
 def _as_str(value: Any) -> str:
-    # A number has lost what a name or serial number may begin with: zeros.
+    # A number would lose leading zeros, which a name or serial number may
+    # have.
     if not isinstance(value, str):
         raise ValueError
     return value
@@ -153,30 +154,30 @@ def _overlook_nothing(name: str, value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What all records share."""
+    """Common parts of records."""
 
     RESOURCE: ClassVar[str]
-    #: The fields that tell an object from all others of its resource.
+    #: The fields that identify an object in its resource.
     KEY: ClassVar[tuple[str, ...]] = ()
-    #: The fields whose new value may show long after the array took it.
+    #: The fields whose new value may show long after the array accepted it.
     COMMANDS: ClassVar[frozenset[str]] = frozenset()
-    #: The fields that must not be of another type. Those without a default
-    #: must be there, too.
+    #: The fields that must have the right type. Those without a default are
+    #: also required.
     NEEDED: ClassVar[frozenset[str]] = frozenset({'id'})
-    #: The references that are never empty; null does not tell them.
+    #: The references that are never empty; null does not prove that they are.
     ALWAYS_SET: ClassVar[frozenset[str]] = frozenset()
-    #: The fields that are null where they are empty, besides references; a
-    #: missing one may have a value that the reply does not tell.
+    #: The fields that are null when empty, besides references; a missing one
+    #: may have a value that the reply does not show.
     EMPTY_AS_NULL: ClassVar[frozenset[str]] = frozenset()
-    #: Whether values may hold secrets, which no log may show.
+    #: Whether values may contain secrets, which must not be logged.
     SECRET: ClassVar[bool] = False
-    #: How to read each field, in their order.
+    #: How to read each field, in order.
     READERS: ClassVar[AbstractMapping[str, _Reader]]
 
     id: int
-    #: The fields that the reply did not tell: of another type, or, if they
-    #: are references or ``EMPTY_AS_NULL``, missing. A reference that is null
-    #: tells that there is no object, unless it is never empty.
+    #: The fields that the reply did not show: of another type, or, if they are
+    #: references or ``EMPTY_AS_NULL``, missing. A null reference means that
+    #: there is no object, unless it is never empty.
     unread: frozenset[str] = dataclasses.field(
         default=frozenset(), kw_only=True, compare=False, repr=False)
 
@@ -200,7 +201,7 @@ class Record:
     def from_json(cls, data: Any,
                   overlook: Callable[[str, Any], None] = _overlook_nothing
                   ) -> Self:
-        """Make a record of an object in a reply.
+        """Create a record from an object in a reply.
 
         An absent field or null gives the default of the field, and so does
         a value of another type.
@@ -242,7 +243,7 @@ class Record:
         return values, given.keys() - values.keys()
 
     def tells(self, name: str) -> bool:
-        """Whether the reply told this field, so that it can be compared."""
+        """Whether the reply showed this field, so that it can be compared."""
         if name in self.unread:
             return False
         return getattr(self, name) not in (None, '') or (
@@ -272,9 +273,9 @@ class Volume(Record):
 class VolumeGroup(Record):
     """Section 4.2. ``quota`` in KiB, None without one (VG-2).
 
-    ``replication_sessions`` is what newer arrays have in place of
-    ``replication_session`` (section 14); its form is not known. Of both
-    only matters whether there is something in them.
+    ``replication_sessions`` is what newer arrays have instead of
+    ``replication_session`` (section 14); its form is not known. For both it
+    only matters whether they are empty.
     """
 
     RESOURCE = 'volume_groups'
@@ -297,7 +298,7 @@ class VolumeGroup(Record):
 
     @property
     def tells_replication(self) -> bool:
-        """Whether one of the two is there."""
+        """Whether one of the two is present."""
         return not {'replication_session',
                     'replication_sessions'} <= self.unread
 
@@ -382,14 +383,14 @@ class HostGroup(Record):
     name: str = ''
 
 
-# Read as absent, the host of an initiator would be that of a loose one
-# (INI-1), which the driver gives to another host.
+# If it read as absent, the initiator would count as one without a host
+# (INI-1), which the driver assigns to another host.
 _INITIATOR_NEEDS = frozenset({'id', 'host'})
 
 
 @dataclasses.dataclass(frozen=True)
 class HostIqn(Record):
-    """Section 5.3: an iSCSI initiator, perhaps of no host (INI-1)."""
+    """Section 5.3: an iSCSI initiator, possibly without a host (INI-1)."""
 
     RESOURCE = 'host_iqns'
     KEY = ('iqn',)
@@ -413,7 +414,7 @@ class HostFcPort(Record):
 
 @dataclasses.dataclass(frozen=True)
 class HostAuthProfile(Record):
-    """Section 5.4: a CHAP profile; its password never comes back."""
+    """Section 5.4: a CHAP profile; its password is never returned."""
 
     RESOURCE = 'host_auth_profiles'
     KEY = ('name',)
@@ -425,9 +426,9 @@ class HostAuthProfile(Record):
 
     @property
     def in_use(self) -> bool:
-        """Whether a host or host group has it (CHP-4), or may have it.
+        """Whether a host or host group uses it (CHP-4), or may use it.
 
-        It may where the array does not tell how many hosts do.
+        It may if the array does not show how many hosts do.
         """
         return bool(self.hosts_count or self.host_groups_count
                     or not self.tells('hosts_count')
@@ -448,8 +449,8 @@ class RetentionPolicy(Record):
 class PeerArray(Record):
     """Section 10.1: an array that this one can replicate to.
 
-    ``mgmt_connectivity_state`` is "ok" while it can be reached; no other
-    word is documented (REP-19).
+    ``mgmt_connectivity_state`` is "ok" while it can be reached; no other state
+    is documented (REP-19).
     """
 
     RESOURCE = 'replication/peer_k2arrays'
@@ -462,7 +463,7 @@ class PeerArray(Record):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the array says that it reaches the peer, or nothing."""
+        """Whether the array reports that it reaches the peer, or nothing."""
         return _is_ok(self.mgmt_connectivity_state)
 
 
@@ -507,7 +508,7 @@ class ReplicationSession(Record):
 class NetIp(Record):
     """Section 7.4: an iSCSI portal unless ``wan_port`` is set (NET-1).
 
-    Of ``wan_port`` and ``nvme_port`` only matters whether they are set.
+    For ``wan_port`` and ``nvme_port`` it only matters whether they are set.
     """
 
     RESOURCE = 'system/net_ips'
@@ -530,16 +531,16 @@ class FcPort(Record):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the array says that the port is "ok", or nothing.
+        """Whether the array reports the port as "ok", or nothing.
 
-        No other word is documented.
+        No other state is documented.
         """
         return _is_ok(self.status)
 
 
 @dataclasses.dataclass(frozen=True)
 class SystemState(Record):
-    """Section 7.1: what the array is and whether it serves."""
+    """Section 7.1: the array's properties and state."""
 
     RESOURCE = 'system/state'
 
@@ -608,7 +609,7 @@ def _read(name: str, value: Any, reader: _Reader) -> Any:
 
 
 def is_going(record: Record) -> bool:
-    """Whether a record is that of a deleted object (QRY-10, VOL-17)."""
+    """Whether a record belongs to a deleted object (QRY-10, VOL-17)."""
     return bool(getattr(record, 'is_deleted', False)
                 or getattr(record, 'marked_for_deletion', False))
 
@@ -616,7 +617,7 @@ def is_going(record: Record) -> bool:
 def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
     """Whether the fields of ``record`` have the values ``wanted``.
 
-    A field that the record does not have matches whatever its value.
+    A field that the record does not have matches any value.
     """
     return all(normal(name, getattr(record, name)) == normal(name, value)
                for name, value in wanted.items() if hasattr(record, name))
@@ -624,10 +625,10 @@ def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
 
 def is_undecided(record: Record, wanted: AbstractMapping[str, Any],
                  others: Iterable[str] = ()) -> bool:
-    """Whether ``record`` may be one that is sought, or not.
+    """Whether it is unknown if ``record`` is one searched for.
 
-    It is undecided if no field differs and the reply did not tell one
-    that was asked for: neither "gone" nor "found" is known then.
+    That is the case if no field differs and the reply did not show one that
+    was asked for: then it is neither known to be gone nor found.
 
     :param others: names of fields with a condition that is not compared
     """
@@ -638,7 +639,7 @@ def is_undecided(record: Record, wanted: AbstractMapping[str, Any],
 
 
 def normal(name: str, value: Any) -> Any:
-    """The value of a field in the form in which two are compared."""
+    """The value of a field in a normal form for comparisons."""
     # Initiators are compared without regard to their form (INI-4, INI-5).
     if name == 'iqn':
         return str(value).lower()

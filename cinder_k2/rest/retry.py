@@ -19,13 +19,14 @@ from cinder_k2.rest import errors
 
 BASE = 0.1
 CAP = 5.0
-# A 500 or a reply that is no JSON seldom passes by itself: no use in asking
-# for minutes. Outages and busy arrays end, so those last to the deadline.
+# A 500 or a reply that is no JSON rarely recovers by itself: retrying for
+# minutes is useless. Outages and busy arrays do recover, so those are retried
+# until the deadline.
 PERSISTENT_TRIES = 8
 
 
 class Deadline:
-    """The moment until which a call, with all its retries, may last."""
+    """The time limit of a call with all its retries."""
 
     def __init__(self, seconds: float, clock: polling.Clock) -> None:
         self.seconds = seconds
@@ -33,18 +34,18 @@ class Deadline:
         self._end = clock.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds left; 0 when it has passed."""
+        """Seconds left; 0 after the deadline."""
         return max(0.0, self._end - self._clock.monotonic())
 
 
 class Retry:
     """Paces the tries of one logical call: full jitter, doubling (ERR-2).
 
-    :param most: tries that one bad object may cost, where the call is about
-        several; None: as many as the deadline allows
-    :param once: there is to be no second try, whatever the error
+    :param most: tries for one bad object, where the call is about several;
+        None: as many as the deadline allows
+    :param once: no second try, whatever the error
     :param awaits_turn: a busy reply does not count as a try for ``once``
-    :param most_failures: tries that are answered with 5xx, or not at all
+    :param most_failures: tries that end with 5xx, or without a reply
     """
 
     def __init__(self, deadline: Deadline, clock: polling.Clock,
@@ -66,8 +67,8 @@ class Retry:
     def pause(self, error: errors.RestError) -> None:
         """Sleep until the next try is due.
 
-        :raises errors.RestError: ``error``, or a better one before it,
-            when there is to be no next try
+        :raises errors.RestError: ``error``, or a better one before it, if
+            there is no next try
         """
         self.tries += 1
         self._persistent += _is_persistent(error)
@@ -93,8 +94,8 @@ class Retry:
             self._awaits_turn and isinstance(error, errors.Busy))
 
     def _to_raise(self, error: errors.RestError) -> errors.RestError:
-        # The last try may have been cut off by the deadline: then what was
-        # wrong a moment before tells more.
+        # The last try may have been cut off by the deadline: then the error
+        # before is more useful.
         if self._last and (isinstance(error, errors.OutOfTime) or (
                 isinstance(error, errors.Unreachable)
                 and not isinstance(self._last, errors.Unreachable))):
@@ -103,7 +104,7 @@ class Retry:
 
 
 def is_of_an_object(error: errors.RestError) -> bool:
-    """Whether one object may be to blame: a busy code, or 500."""
+    """Whether one object may be the reason: a busy code, or 500."""
     return error.code is not None or error.status == 500
 
 

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How to ask an array for what is sought.
+"""Choosing the form of a search.
 
-Every search goes by a form that all arrays know, where there is one
-(``cinder_k2.rest.forms``); what that form cannot ask for is compared here.
-All other forms are capabilities. A search that finds nothing counts only
-for a known form, or for one that has found something on this array before:
-an array answers zero hits where it does not know a condition (QRY-2).
+Every search uses a form that all arrays support, where there is one
+(``cinder_k2.rest.forms``); conditions that do not fit into it are compared
+here. All other forms are capabilities. A search that finds nothing counts only
+for a known form, or for one that has found something on this array before: an
+array returns zero hits for a condition that it does not know (QRY-2).
 """
 
 from collections.abc import Callable
@@ -42,17 +42,18 @@ from cinder_k2.rest import transport
 R = TypeVar('R', bound=records.Record)
 Conditions = Sequence[query.Condition]
 
-# Longer lists are worth a call for an object that shows whether the array
-# takes lists of values, once so many of the values have found nothing.
+# For longer lists it is worth a call for an object that shows whether the
+# array supports lists of values, once so many of the values have found
+# nothing.
 _MANY = 8
 _MISSES = 3
-# Values of a list that is asked for to learn that.
+# Maximum number of values in a list that is sent to learn that.
 _SAMPLE = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Found(Generic[R]):
-    """Objects by their ids, and whether these are all that there are."""
+    """Objects by id, and whether they are complete."""
 
     objects: dict[int, R] = dataclasses.field(default_factory=dict)
     is_complete: bool = True
@@ -61,22 +62,22 @@ class Found(Generic[R]):
         return bool(self.objects)
 
     def shows(self, other: 'Found[R]') -> bool:
-        """Whether some object of another result is in this one."""
+        """Whether an object of another result is in this one."""
         return not self.objects.keys().isdisjoint(other.objects)
 
 
-#: Asks for something, or for one value.
+#: Sends a search, or one for a single value.
 Ask = Callable[[], calls.Steps[Found[R]]]
 AskFor = Callable[[Any], calls.Steps[Found[R]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """What to ask the array for, and what to compare here.
+    """The conditions to send, and those to compare here.
 
     :ivar asked: conditions with the keys of a single value
     :ivar kept: the others
-    :ivar capability: that the array must have; '' for a known form
+    :ivar capability: the one that the array needs; '' for a known form
     """
 
     asked: tuple[tuple[str, query.Condition], ...]
@@ -85,13 +86,13 @@ class _Plan:
 
     @property
     def listed(self) -> query.Condition | None:
-        """A condition whose values no known form takes at once."""
+        """A condition with more values than any known form takes at once."""
         return next((condition for key, condition in self.asked
                      if len(condition.values) > 1
                      and key != condition.list_key), None)
 
     def asking(self, values: Iterable[query.Value]) -> '_Plan':
-        """With other values in place of those of ``listed``."""
+        """With other values instead of those of ``listed``."""
         listed = self.listed
         return self if listed is None else dataclasses.replace(
             self, asked=tuple(
@@ -116,9 +117,9 @@ class Search(Generic[R]):
         self._pages = pages.Pages(session, self._path, kind.field_names())
 
     def run(self, conditions: Conditions) -> calls.Steps[Found[R]]:
-        """What meets all conditions.
+        """The objects that meet all conditions.
 
-        :raises errors.NotOffered: the array has no way to tell
+        :raises errors.NotOffered: the array cannot show it
         """
         if any(not condition.values for condition in conditions):
             return Found()
@@ -140,9 +141,9 @@ class Search(Generic[R]):
         return (yield from self._require(plan))
 
     def count(self, conditions: Conditions) -> calls.Steps[int]:
-        """How many objects meet all conditions, as the array counts. A call.
+        """How many objects meet all conditions, as the array counts. One call.
 
-        :raises errors.NotOffered: the array has no way to tell
+        :raises errors.NotOffered: the array cannot show it
         """
         plan = self._plan(conditions)
         if plan.kept or plan.listed or plan.capability and not (
@@ -157,7 +158,7 @@ class Search(Generic[R]):
         return total
 
     def prove(self, conditions: Conditions) -> calls.Steps[None]:
-        """Learn whether a search works that is to find something.
+        """Learn whether a search works that should find something.
 
         No call where it is known, or needs no capability.
         """
@@ -166,10 +167,10 @@ class Search(Generic[R]):
             yield from self._known.learning(
                 plan.capability, lambda: self._ask(plan, strict=True), bool)
 
-    # Which form
+    # Choice of the form
 
     def _plan(self, conditions: Conditions) -> _Plan:
-        """The known form that asks for most, else all conditions as such."""
+        """The known form with the most conditions, else all as they are."""
         best: tuple[tuple[str, query.Condition], ...] = ()
         for form in forms.SEARCHES.get(self._kind.RESOURCE, ()):
             asked = _provided(form, conditions)
@@ -191,16 +192,16 @@ class Search(Generic[R]):
         return f'searches:{self._kind.RESOURCE}:{fields}'
 
     def _needs(self, plan: _Plan) -> list[str]:
-        """Capabilities for asking in one go."""
+        """Capabilities for one request with lists."""
         lists = [f'{capabilities.VALUE_LISTS}:{self._kind.RESOURCE}:'
                  f'{plan.listed.list_key}'] if plan.listed else []
         return [*lists, *([plan.capability] if plan.capability else [])]
 
-    # Ways to ask
+    # Ways of searching
 
     def _prefer(self, plan: _Plan, older: Ask[R]
                 ) -> calls.Steps[Found[R]]:
-        """Ask in one go if the array is known to take that."""
+        """Send one request if the array is known to support that."""
         known, go, needs = self._known, plan.in_one_go(), self._needs(plan)
         if any(map(known.refused, needs)):
             return (yield from older())
@@ -222,7 +223,7 @@ class Search(Generic[R]):
     @staticmethod
     def _proves(novel: Found[R], before: Found[R],
                 older: Ask[R]) -> calls.Steps[bool | None]:
-        """Whether a search works; None if all of it may be gone by now."""
+        """Whether a search works; None if all objects may be gone by now."""
         if novel.shows(before):
             return True
         again = yield from older()
@@ -230,12 +231,12 @@ class Search(Generic[R]):
 
     def _several(self, plan: _Plan, listed: query.Condition,
                  single: AskFor[R]) -> calls.Steps[Found[R]]:
-        """Ask for several values, in one go if the array takes that.
+        """Search for several values, in one request if supported.
 
         If that is not known, the first value that finds something shows it,
-        and those that are left are asked for in one go.
+        and the rest are searched for in one request.
 
-        :param single: asks for one value
+        :param single: searches for one value
         """
         needs = self._needs(plan)
         found: list[Found[R]] = []
@@ -247,7 +248,7 @@ class Search(Generic[R]):
                     lambda: _each(single, listed.each(number)))))
                 break
             found.append((yield from single(one)))
-            # Which of several capabilities failed could not be told.
+            # It could not be determined which of several capabilities failed.
             if len(needs) == 1:
                 whole = yield from self._learn_lists(plan, listed, found,
                                                      single)
@@ -259,10 +260,10 @@ class Search(Generic[R]):
                      found: Sequence[Found[R]],
                      single: AskFor[R]
                      ) -> calls.Steps[Found[R] | None]:
-        """Learn whether the array takes lists, by an object that is there.
+        """Learn whether the array supports lists, with an existing object.
 
-        :param found: what was asked for one after the other, to the last
-        :returns: what all values find, where they were few
+        :param found: the results of single searches for all values
+        :returns: the results of all values, if there are few
         """
         name, = self._needs(plan)
         if self._known.works(name) or self._known.refused(name):
@@ -273,7 +274,7 @@ class Search(Generic[R]):
             value, there = yield from self._witness(listed.field)
         if not there:
             return None
-        # In the middle, lest the array looks at the first or last one only.
+        # In the middle, in case the array uses only the first or last one.
         others = [each for each in listed.values if each != value]
         sample = [*others[:1], value, *others[1:_SAMPLE - 1]]
         go = plan.asking(sample).in_one_go()
@@ -294,7 +295,7 @@ class Search(Generic[R]):
                     self._kind.RESOURCE, ()):
                 hits = yield from seen()
             else:
-                # An empty list tells nothing.
+                # An empty list proves nothing.
                 hits = yield from self._known.learning(
                     name, seen, lambda hits: bool(hits) or None)
         for record in map(self._parse, hits or ()):
@@ -305,7 +306,7 @@ class Search(Generic[R]):
 
     def _ask_known(self, plan: _Plan, conditions: Conditions
                    ) -> calls.Steps[Found[R]]:
-        """Ask by a known form; a list that is refused, value by value."""
+        """Search by a known form; a refused list, value by value."""
         try:
             return (yield from self._ask(plan))
         except errors.RestError as error:
@@ -316,12 +317,12 @@ class Search(Generic[R]):
                 [one if c is many else c for c in conditions]), many.each()))
 
     def _require(self, plan: _Plan) -> calls.Steps[Found[R]]:
-        """Ask by a form that no older one stands for."""
+        """Search by a form that has no older equivalent."""
         name = plan.capability
         proven = self._known.works(name)
         found = yield from self._known.requiring(
             name, lambda: self._proved(plan, proven), is_read=True)
-        # Reading further pages is not learnt while another one is.
+        # Reading further pages is not learned while another one is.
         if proven or found.is_complete:
             return found
         return (yield from self._ask(plan))
@@ -341,10 +342,9 @@ class Search(Generic[R]):
 
     def _ask(self, plan: _Plan, *, strict: bool = False
              ) -> calls.Steps[Found[R]]:
-        """Ask, and compare again (QRY-5).
+        """Send the search, and compare again (QRY-5).
 
-        :param strict: whether it is an error that the array passes over a
-            condition
+        :param strict: whether it is an error if the array ignores a condition
         """
         records_: dict[int, R] = {}
         complete = True
@@ -362,13 +362,12 @@ class Search(Generic[R]):
 
     def _matching(self, found: Found[R], asked: Conditions, kept: Conditions
                   ) -> Found[R]:
-        """Those that meet all conditions; none is taken for gone by mistake.
+        """Those that meet all conditions; none is mistaken for gone.
 
-        A reference that the reply does not tell, or tells as null, is taken
-        to be the one that the array was asked for, unless it was asked for
-        several.
+        A reference that the reply does not show, or shows as null, counts as
+        the one searched for, unless there were several.
 
-        :raises errors.BadReply: an object may be sought, or not
+        :raises errors.BadReply: it is unknown whether an object matches
         """
         matching = {id: record for id, record in found.objects.items()
                     if all(_is_asked_for(record, c) for c in asked)
@@ -426,7 +425,7 @@ class Search(Generic[R]):
 
     def _by_other_ways(self, name: str, number: query.Condition
                        ) -> calls.Steps[Found[R]]:
-        """An object by its id, as long as reading it is not known to work.
+        """An object by its id, until reading by id is known to work.
 
         :param name: the capability
         """
@@ -491,7 +490,7 @@ class Search(Generic[R]):
 
 
 def _merged(parts: Iterable[Found[R]]) -> Found[R]:
-    """All that was found in parts; the later word on an object counts."""
+    """All partial results; the later version of an object counts."""
     found = list(parts)
     return Found({id: each for part in found
                   for id, each in part.objects.items()},
@@ -500,7 +499,7 @@ def _merged(parts: Iterable[Found[R]]) -> Found[R]:
 
 def _each(ask: AskFor[R], values: Iterable[Any]
           ) -> calls.Steps[Found[R]]:
-    """All that is found of several values, asked for one by one."""
+    """All results of several values, searched for one by one."""
     found = []
     for one in values:
         found.append((yield from ask(one)))
@@ -509,7 +508,7 @@ def _each(ask: AskFor[R], values: Iterable[Any]
 
 def _is_asked_for(record: records.Record, condition: query.Condition
                   ) -> bool:
-    """Whether a record meets a condition that the array was asked for."""
+    """Whether a record meets a condition that was sent to the array."""
     if (condition.is_of_refs and len(condition.values) == 1
             and getattr(record, condition.field, None) is None):
         # A reference that is null or cannot be read.
@@ -532,7 +531,7 @@ def _provided(form: frozenset[str], conditions: Conditions
 
 def _weight(asked: Sequence[tuple[str, query.Condition]]
             ) -> tuple[int, bool]:
-    """How much a form asks for; lists in one go, single values as such."""
+    """The number of conditions in a form; lists at once, or single values."""
     return len(asked), all((key == c.list_key) == (len(c.values) > 1)
                            for key, c in asked)
 

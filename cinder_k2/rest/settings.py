@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How to reach one array."""
+"""Settings for the connection to one array."""
 
 import dataclasses
 import re
@@ -31,18 +31,18 @@ class Settings:
 
     ``address`` and ``port`` are san_ip and san_api_port, ``verify`` and
     ``ca_path`` (a file or a directory) driver_ssl_cert_verify and
-    driver_ssl_cert_path. ``fingerprint`` pins the array's certificate by
-    its SHA-256, 64 hex digits, colons and blanks as one likes; it takes
-    the place of the other two. ``sdp_id`` and ``token`` reach the array
-    through the vendor's cloud manager at ``address``, with an application
-    token in place of login and password (CON-3). ``deadline`` is for one
-    logical call with all its retries, ``max_writes`` the most writes under
-    way at once, ``pool_size`` the most requests under way at once.
-    ``verdicts`` is a directory for what is learnt of the array, empty to keep
-    that in memory; ``disabled_capabilities`` names what is not to be used.
-    ``device`` is the backend_id of the replication_device that names the
-    array, empty for that of the back end's own options: errors say so.
-    ``pause`` is the rest before each request.
+    driver_ssl_cert_path. ``fingerprint`` pins the array's certificate by its
+    SHA-256, 64 hex digits with optional colons and blanks; it replaces the
+    other two. ``sdp_id`` and ``token`` reach the array through the vendor's
+    cloud manager at ``address``, with an application token instead of login
+    and password (CON-3). ``deadline`` is for one logical call with all its
+    retries, ``max_writes`` the most writes under way at once, ``pool_size``
+    the most requests under way at once. ``verdicts`` is a directory for
+    capability verdicts, empty to keep them in memory;
+    ``disabled_capabilities`` names those not to be used. ``device`` is the
+    backend_id of the replication_device that names the array, empty for that
+    of the back end's own options: errors say so. ``pause`` is the pause before
+    each request.
 
     :raises errors.InvalidSettings: a value that cannot be used
     """
@@ -82,7 +82,7 @@ class Settings:
 
     @property
     def array(self) -> str:
-        """What tells the array from others; those of a manager share it."""
+        """Identifies the array; those of one cloud manager share it."""
         address = str(self.endpoint)
         return f'{address}/{self.sdp_id}' if self.sdp_id else address
 
@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def base_path(self) -> str:
-        """What all paths of the API begin with (CON-1, CON-3)."""
+        """The common prefix of all paths of the API (CON-1, CON-3)."""
         return f'/rest/sdps/{self.sdp_id}/api/v2' if self.sdp_id else '/api/v2'
 
     def _check_credentials(self) -> None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whom to trust: verification, CA path, pinned certificate (CON-4)."""
+"""TLS trust: verification, CA path, pinned certificate (CON-4)."""
 
 import os
 import re
@@ -23,7 +23,7 @@ import urllib3.exceptions
 
 from cinder_k2.rest import errors
 
-# X509_V_ERR_*: what OpenSSL found, and what the operator can do about it.
+# X509_V_ERR_*: the error of OpenSSL, and the remedy.
 _EXPIRED = 'renew the certificate of the array, or set the clocks'
 _UNKNOWN_ISSUER = (
     'set driver_ssl_cert_path to the certificate authority of the array (a '
@@ -38,8 +38,8 @@ _HINTS = {9: _EXPIRED, 10: _EXPIRED, 18: _UNKNOWN_ISSUER,
 def normal_fingerprint(text: str | None) -> str | None:
     """A SHA-256 fingerprint as 64 lower-case hex digits; None for none.
 
-    :raises errors.InvalidSettings: something else than 64 hex digits with
-        colons, blanks and dashes between them
+    :raises errors.InvalidSettings: not 64 hex digits with colons, blanks and
+        dashes between them
     """
     if text is None or not text.strip():
         return None
@@ -52,23 +52,23 @@ def normal_fingerprint(text: str | None) -> str | None:
 
 
 class Adapter(requests.adapters.HTTPAdapter):
-    """Connections to one array, with its certificate pinned if asked."""
+    """Connections to one array, with its certificate pinned if configured."""
 
     def __init__(self, pool_size: int, pin: str | None) -> None:
         self._pin = pin
         super().__init__(pool_connections=1, pool_maxsize=pool_size)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Hand the pin to urllib3, which checks it before it sends."""
+        """Pass the pin to urllib3, which checks it before it sends."""
         if self._pin:
             kwargs['assert_fingerprint'] = self._pin
         super().init_poolmanager(*args, **kwargs)
 
 
 def check_authority(path: str) -> None:
-    """Make sure that ``path`` can be used to verify certificates.
+    """Check that ``path`` can be used to verify certificates.
 
-    What a directory holds OpenSSL looks up only when it verifies.
+    OpenSSL reads a directory only when it verifies.
 
     :raises errors.InvalidSettings: no such file, or no certificates in it
     """
@@ -83,9 +83,9 @@ def check_authority(path: str) -> None:
 
 
 def hush(host: str) -> None:
-    """Keep urllib3 from warning at each call that ``host`` is unverified.
+    """Suppress urllib3's warnings that ``host`` is unverified.
 
-    The operator chose so, and the driver warns once; calls of others to
+    The operator chose this, and the driver warns once; calls of other code to
     other hosts still warn.
     """
     warnings.filterwarnings(
@@ -123,7 +123,7 @@ def caused_by(error: BaseException,
 
 
 def innermost(error: BaseException) -> str:
-    """The reason of a failed connection without its wrappings."""
+    """The innermost reason of a failed connection."""
     for cause in reversed(_causes(error)):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
@@ -131,7 +131,7 @@ def innermost(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """``error`` and all that is wrapped in it, the innermost last."""
+    """``error`` and all errors wrapped in it, the innermost last."""
     found = []
     queue: list[object] = [error]
     while queue:

@@ -33,7 +33,7 @@ from cinder_k2.rest import tls
 LOG = logging.getLogger(__name__)
 _JSON = 'application/json'
 _CHUNK = 65536
-# The name of the array is unknown, nobody listens, no route, no handshake.
+# Unknown host name, connection refused, no route, failed handshake.
 _NOT_SENT = (requests.ConnectTimeout,
              urllib3.exceptions.NewConnectionError,
              urllib3.exceptions.ConnectTimeoutError)
@@ -46,15 +46,15 @@ class Request:
     method: str
     path: str
     query: str = ''
-    # May hold a CHAP secret.
+    # May contain a CHAP secret.
     body: Any = dataclasses.field(default=None, repr=False)
     sequence: str | None = None
 
 
 class _Sent:
-    """One request that is under way.
+    """One request in flight.
 
-    :ivar outcome: what came of it, for the log
+    :ivar outcome: its outcome, for the log
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Sent:
 
 
 class Transport:
-    """Sends requests over kept connections; safe in any thread.
+    """Sends requests over persistent connections. Thread-safe.
 
     Nothing of a request but method, path and query is ever logged: the
     headers hold the password, and bodies may hold CHAP secrets.
@@ -86,7 +86,7 @@ class Transport:
             settings.pool_size, settings.pin))
 
     def close(self) -> None:
-        """Close the kept connections."""
+        """Close the persistent connections."""
         self._http.close()
 
     def exchange(self, request: Request, timeout: float, attempt: int
@@ -120,7 +120,7 @@ class Transport:
     @contextlib.contextmanager
     def _sending(self, request: Request, attempt: int
                  ) -> Iterator['_Sent']:
-        """Log what becomes of a request, and translate its failure."""
+        """Log the outcome of a request, and translate its failure."""
         sent = _Sent()
         try:
             yield sent
@@ -134,7 +134,7 @@ class Transport:
                       (time.monotonic() - sent.started) * 1000, attempt)
 
     def place(self, request: Request) -> errors.Place:
-        """Where a call went, for its error."""
+        """The call and the array, for an error."""
         return errors.Place(self.address, request.method, request.path,
                             self._settings.device)
 
@@ -162,7 +162,7 @@ class Transport:
             'allow_redirects': False, 'stream': True}
 
     def _prepared(self, request: Request) -> requests.PreparedRequest:
-        """As the session would; that merges settings which we lack."""
+        """Like the session, which also merges settings missing here."""
         headers = dict(self._http.headers)
         if request.sequence:
             headers['X-K2-Sequence'] = request.sequence
@@ -192,7 +192,7 @@ class Transport:
 
 def _http_session(settings: rest_settings.Settings) -> requests.Session:
     session = requests.Session()
-    # The environment may hold a CA bundle that makes verify=False void,
+    # The environment may contain a CA bundle that makes verify=False void,
     # proxies, and a netrc whose login would replace ours.
     session.trust_env = False
     if settings.token:
@@ -215,8 +215,8 @@ def _http_session(settings: rest_settings.Settings) -> requests.Session:
 def _body(reply: requests.Response, end: float) -> bytes:
     """Read the body of a reply until ``end`` at the latest.
 
-    The read time-out starts again with each byte: an array that sends one
-    now and then would hold its caller indefinitely.
+    The read time-out starts again with each byte: an array that sends one now
+    and then would block its caller indefinitely.
     """
     raw = reply.raw
     if not isinstance(raw, urllib3.HTTPResponse):

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What was learnt of an array, kept in a file for the next start.
+"""Capability verdicts on an array, stored in a file for the next start.
 
-The file may be lost or damaged at any time: then it is learnt again.
+The file may be lost or damaged at any time: then they are learned again.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class Verdict:
     """Whether an array has a capability.
 
     :ivar state: UNKNOWN, WORKS, REFUSED, or DISABLED by the operator
-    :ivar words: what the array said when it refused
+    :ivar words: the array's text when it refused
     :ivar time: when that was found out, in seconds since the epoch
     """
 
@@ -49,7 +49,7 @@ class Verdict:
 
 
 class Memory:
-    """Keeps verdicts for as long as the process lives."""
+    """Stores verdicts as long as the process lives."""
 
     def __init__(self) -> None:
         self._version = ''
@@ -60,17 +60,17 @@ class Memory:
         return self._version, dict(self._verdicts)
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Keep them."""
+        """Store them."""
         self._version, self._verdicts = version, dict(verdicts)
 
 
 class File:
-    """Keeps the verdicts on one array in a file of a directory.
+    """Stores the verdicts on one array in a file of a directory.
 
     The services of a machine that use the same array share the file. It is
     replaced as a whole, under a lock.
 
-    :param directory: is made if it is not there
+    :param directory: created if missing
     :param address: management address of the array
     """
 
@@ -94,10 +94,10 @@ class File:
         return '', {}
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Write them, with what others have written of other capabilities.
+        """Write them, merged with those that other processes have written.
 
-        Nothing is written while another process does: what is missing then
-        is written with the next verdict, or learnt again.
+        Nothing is written while another process writes: missing verdicts are
+        written with the next one, or learned again.
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

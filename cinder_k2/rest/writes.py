@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The writes of one resource, and how to see what became of each."""
+"""The writes of one resource, and checks of their outcome."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -29,9 +29,9 @@ from cinder_k2.rest import transport
 
 R = TypeVar('R', bound=records.Record)
 Fields = Mapping[str, query.Value | None]
-#: Finds an object that was made, None if it is not there.
+#: Finds a created object; None if it does not exist.
 Find = Callable[[], R | None]
-#: Finds the ids of those of several objects that are there, and no others'.
+#: Finds the ids of existing objects among several, and no others.
 FindIds = Callable[[], Collection[int]]
 
 # The array may keep these in another form than ours (INI-4, INI-5), so
@@ -40,7 +40,7 @@ _OTHER_FORM = ('iqn', 'pwwn')
 
 
 def is_named(kind: type[records.Record], fields: Fields) -> bool:
-    """Whether the array refuses to make a second one (ERR-8, SNP-1).
+    """Whether the array refuses to create a second one (ERR-8, SNP-1).
 
     :param fields: those with a value
     """
@@ -51,7 +51,7 @@ def is_named(kind: type[records.Record], fields: Fields) -> bool:
 class Create(Generic[R]):
     """POST of one object.
 
-    :param find: finds what has no key to find it by
+    :param find: finds objects without a key
     """
 
     def __init__(self, reads: rest_reads.Reads[R], fields: Fields,
@@ -71,8 +71,8 @@ class Create(Generic[R]):
     def look(self, certain: bool) -> calls.Steps[R | None]:
         """Find the object by its natural key and its parents.
 
-        Where the key has a name, a parent that the array does not tell may
-        be the one: there is no second object of that name.
+        If the key has a name, a parent that the array does not show may match:
+        there is no second object with that name.
         """
         if self._find is not None:
             return self._find()
@@ -102,7 +102,7 @@ class Create(Generic[R]):
 class Update(Generic[R]):
     """PATCH of one object.
 
-    :param names: those that the object may have; any if there is none
+    :param names: names that the object may have; any if empty
     """
 
     def __init__(self, reads: rest_reads.Reads[R], id: int,
@@ -128,7 +128,7 @@ class Update(Generic[R]):
     def look(self, certain: bool) -> calls.Steps[R | None]:
         """Get the object; None if it does not show the values.
 
-        :raises errors.OtherObject: the id is another one's by now (OBJ-7)
+        :raises errors.OtherObject: the id is another object's by now (OBJ-7)
         """
         record = yield from self._reads.getting(self._id)
         name = getattr(record, 'name', '')
@@ -143,9 +143,9 @@ class Update(Generic[R]):
 class Delete:
     """DELETE of one object.
 
-    :param identity: values that tell the object from others
-    :param names: those that the object may have; any if there is none
-    :param find: tells whether it is there, in place of both
+    :param identity: values that identify the object
+    :param names: names that the object may have; any if empty
+    :param find: shows whether it exists, instead of both
     """
 
     def __init__(self, reads: rest_reads.Reads[Any], id: int,
@@ -160,16 +160,16 @@ class Delete:
         self.request = transport.Request('DELETE', f'{reads.path}/{id}')
 
     def accept(self, reply: bytes) -> bool:
-        """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
+        """Accept nothing (OBJ-5) or JSON; a web page is not from the array."""
         if reply.strip():
             self._reads.session.transport.decode(self.request, reply)
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
-        """See that the object is gone; None if it is there.
+        """Check that the object is gone; None if it exists.
 
         :raises errors.OtherObject: the array does not show such objects, so
-            that the id may be another's (OBJ-7)
+            the id may be another's (OBJ-7)
         """
         if self._find is not None:
             return self._id not in self._find() or None
@@ -210,10 +210,10 @@ class Delete:
 class BulkDelete:
     """DELETE of several objects at once (BLK-1).
 
-    :param identities: by id: values that tell the object from others
+    :param identities: by id: values that identify the object
     :param names: by id: that of the object, where it is known
     :param find: as for ``Delete``
-    :ivar left: those of them that were not seen to be gone
+    :ivar left: those of them not seen to be gone
     """
 
     def __init__(self, reads: rest_reads.Reads[Any],
@@ -227,18 +227,18 @@ class BulkDelete:
 
     @property
     def request(self) -> transport.Request:
-        """What to send for those that are left."""
+        """The request for those that are left."""
         return transport.Request('DELETE', f'{self._reads.path}/__bulk',
                                  body=[{'id': id} for id in self.left])
 
     def accept(self, reply: bytes) -> bool:
-        """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
+        """Accept nothing (OBJ-5) or JSON; a web page is not from the array."""
         if reply.strip():
             self._reads.session.transport.decode(self.request, reply)
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
-        """See which are gone; their ids may be others' now (OBJ-7)."""
+        """Check which are gone; their ids may be others' now (OBJ-7)."""
         if self._find is not None:
             there = self._find()
             self.left = {id: identity for id, identity in self.left.items()
@@ -271,9 +271,9 @@ class BulkDelete:
         return not there
 
     def _there(self) -> calls.Steps[tuple[list[int], bool]]:
-        """Those that are seen to be there, and whether that is all.
+        """The ones seen to exist, and whether that is complete.
 
-        :raises errors.BadReply: the array does not tell
+        :raises errors.BadReply: the array does not show it
         """
         if self._find is not None:
             found = self._find()
@@ -287,7 +287,7 @@ class BulkDelete:
                 if id in shown and self._is_it(shown[id])], complete
 
     def _condition(self) -> query.Condition | None:
-        """What finds all of them, and few others; None if nothing does."""
+        """A condition that finds all of them, and few others, or None."""
         wanted = [self._wanted(id) for id in self.left]
         fields = {name: [each[name] for each in wanted]
                   for name in next(iter(wanted), {})
@@ -298,7 +298,7 @@ class BulkDelete:
             fields.items(), key=lambda field: len(set(field[1]))))
 
     def _wanted(self, id: int) -> dict[str, query.Value]:
-        """What tells an object from others."""
+        """The values that identify an object."""
         values = dict(self.left[id])
         if self._names.get(id):
             values[self._reads.kind.KEY[0]] = self._names[id]
@@ -308,7 +308,7 @@ class BulkDelete:
     def _is_it(self, record: records.Record) -> bool:
         """Whether an object that has one of the ids is one of them (OBJ-7).
 
-        :raises errors.BadReply: the array does not tell
+        :raises errors.BadReply: the array does not show it
         """
         wanted = self._wanted(record.id)
         if records.is_undecided(record, wanted):
@@ -351,7 +351,7 @@ class BulkCreate(Generic[R]):
         return found if len(found) == len(self._items) else None
 
     def look_each(self) -> calls.Steps[list[R | None]]:
-        """What exists of each of them (BLK-4)."""
+        """The existing ones of them (BLK-4)."""
         found = []
         for item in self._items:
             found.append((yield from item.look(certain=False)))
@@ -378,7 +378,7 @@ class BulkUpdate(Generic[R]):
             body=[{'id': id, **to_json(fields)} for id, fields in changes])
 
     def accept(self, reply: bytes) -> calls.Steps[bool]:
-        """See that the reply has as many objects as there were (BLK-2)."""
+        """Check that the reply has as many objects as the request (BLK-2)."""
         if not reply.strip():
             if not (yield from self.look(certain=False)):
                 raise self._reads.bad('2xx, but not all have changed',
@@ -406,9 +406,9 @@ class BulkUpdate(Generic[R]):
         return shown or None
 
     def is_done(self) -> calls.Steps[bool | None]:
-        """Whether all have changed after a 2xx; None if that is not told.
+        """Whether all have changed after a 2xx; None if that is not shown.
 
-        The reply may tell it; if not, they are looked up.
+        The reply may show it; if not, they are looked up.
 
         :raises errors.OtherObject: an id is another one's by now (OBJ-7)
         """
@@ -456,8 +456,8 @@ class BulkUpdate(Generic[R]):
 def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:
     """Whether an object has the values that a PATCH sent.
 
-    With ``certain``, what cannot be seen (yet) counts as done: what the
-    record does not tell, and commands, which show later (REP-8).
+    With ``certain``, values that do not show (yet) count as done: those not in
+    the record, and commands, which show later (REP-8).
     """
     if not certain:
         return (set(fields) <= set(record.field_names())
@@ -469,7 +469,7 @@ def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:
 
 
 def _tells(record: records.Record, fields: Fields) -> bool | None:
-    """Whether an object has the values; None if it does not tell all."""
+    """Whether an object has the values; None if not all are shown."""
     told = {name: value for name, value in fields.items()
             if name in record.READERS and record.tells(name)}
     if not records.matches(record, told):
@@ -478,6 +478,6 @@ def _tells(record: records.Record, fields: Fields) -> bool | None:
 
 
 def to_json(fields: Fields) -> dict[str, Any]:
-    """The fields as they go over the wire; None clears one (OBJ-9)."""
+    """The fields as sent over the wire; None clears one (OBJ-9)."""
     return {name: value.to_json() if isinstance(value, records.Ref)
             else value for name, value in fields.items()}

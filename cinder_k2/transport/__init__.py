@@ -12,8 +12,8 @@
 
 """How hosts reach the array: iSCSI and Fibre Channel.
 
-Each transport knows the initiators of a connector, the target ports of an
-array, and the connection properties that os-brick wants. Nothing else.
+Each transport handles the initiators of a connector, the target ports of an
+array, and the connection properties for os-brick. Nothing else.
 """
 
 from collections.abc import Mapping
@@ -37,22 +37,22 @@ class NoInitiators(ValueError):
 
 
 class Targets(typing.Protocol):
-    """Target ports of an array, as certain initiators see them."""
+    """Target ports of an array, as seen by certain initiators."""
 
     def properties(self, lun: int) -> dict[str, typing.Any]:
-        """Connection information for os-brick, as Cinder returns it."""
+        """Connection properties for os-brick, as Cinder returns them."""
 
 
 class Transport(typing.Protocol):
-    """What the driver asks of a transport."""
+    """The interface of transports."""
 
     def hosts(self, array: Array) -> hosts.Hosts:
         """The array's hosts as seen through this transport."""
 
     def check(self, array: Array) -> None:
-        """See that the array has target ports. One call.
+        """Check that the array has target ports. One call.
 
-        :raises ArrayNotSupported: it has none that may be used
+        :raises ArrayNotSupported: it has no usable ones
         """
 
     def initiators(self, connector: Connector) -> list[str]:
@@ -64,5 +64,5 @@ class Transport(typing.Protocol):
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The target ports for these initiators.
 
-        :raises ArrayNotSupported: the array has none that may be used
+        :raises ArrayNotSupported: the array has no usable ones
         """

@@ -25,7 +25,7 @@ TargetMap = dict[str, list[str]]
 
 
 class Lookup(typing.Protocol):
-    """Cinder's FC SAN lookup service: what the fabrics see."""
+    """Cinder's FC SAN lookup service: the ports seen by the fabrics."""
 
     def get_device_mapping_from_network(
             self, initiators: list[str],
@@ -50,7 +50,7 @@ class Targets:
                          'initiator_target_map': self.zones}}
 
     def unzoning(self) -> dict[str, typing.Any]:
-        """Connection information by which the zones are removed."""
+        """Connection properties for the removal of the zones."""
         return {'driver_volume_type': 'fibre_channel',
                 'data': {'target_wwn': list(self.wwpns),
                          'initiator_target_map': self.zones}}
@@ -59,8 +59,8 @@ class Targets:
 class FCTransport:
     """Fibre Channel connections.
 
-    :param lookup: asks the fabrics which ports they see; None takes every
-        initiator to see every target
+    :param lookup: returns the ports that the fabrics see; None assumes that
+        every initiator sees every target
     """
 
     def __init__(self, lookup: Lookup | None) -> None:
@@ -71,7 +71,7 @@ class FCTransport:
         return array.fc_hosts
 
     def check(self, array: Array) -> None:
-        """See that target ports are there. One call.
+        """Check that there are target ports. One call.
 
         :raises ArrayNotSupported: there are none
         """
@@ -111,7 +111,7 @@ class FCTransport:
 
     def _zones(self, targets: list[str],
                initiators: list[str]) -> tuple[list[str], TargetMap]:
-        """The targets that the initiators see, and which see which."""
+        """The targets that the initiators see, and who sees which."""
         names = [_without_colons(i) for i in initiators]
         if self._lookup is None:
             return targets, {name: list(targets) for name in names}

@@ -35,8 +35,8 @@ class Targets:
     def properties(self, lun: int) -> dict[str, typing.Any]:
         """Connection information with every portal, always.
 
-        Hosts without multipath log in to the first portal, so the LUN
-        decides which one that is: the load spreads over all of them.
+        Hosts without multipath log in to the first portal, so it is chosen by
+        the LUN: the load is spread over all of them.
         """
         first = lun % len(self.portals)
         portals = [*self.portals[first:], *self.portals[:first]]
@@ -53,7 +53,7 @@ class Targets:
 class ISCSITransport:
     """iSCSI connections.
 
-    :param cidrs: networks whose portals may be used, in CIDR notation
+    :param cidrs: networks of the portals to use, in CIDR notation
     :raises ValueError: one of them is no network
     """
 
@@ -66,14 +66,14 @@ class ISCSITransport:
         return array.iscsi_hosts
 
     def check(self, array: Array) -> None:
-        """See that portals and a target name are there. One call.
+        """Check that there are portals and a target name. One call.
 
-        :raises ArrayNotSupported: no portal is left to use
+        :raises ArrayNotSupported: there is no usable portal
         """
         self.targets(array, [])
 
     def initiators(self, connector: transport.Connector) -> list[str]:
-        """The connector's IQN, as it is given there.
+        """The connector's IQN, as given there.
 
         :raises NoInitiators: it has none
         """
@@ -83,7 +83,7 @@ class ISCSITransport:
         return [str(iqn)]
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:
-        """Every portal that may be used, and the name they share.
+        """The usable portals, and the target name they share.
 
         :raises ArrayNotSupported: there is none
         """

@@ -76,7 +76,7 @@ class Hold:
             raise hosts.MustBeAlone
 
     def share(self) -> None:
-        """Share the hold with waiting operations: the host exists and stays."""
+        """Share the hold with waiting operations: the host will stay."""
         with self._changed:
             if self._is_first and self._round.waiting:
                 self._round.is_open = True

@@ -12,9 +12,9 @@
 
 """Failover to the other array, and failback.
 
-For many volumes at once: each look and each command is a few calls for all
-of them. What an array shows is what counts, never what a command promised,
-so both functions may be called again whatever became of the last call.
+For many volumes at once: each read and each command is a few calls for all of
+them. Only what an array shows counts, never the reply to a command, so both
+functions may be called again however the last call ended.
 """
 
 from cinder_k2.flows.failover.failback import fail_back

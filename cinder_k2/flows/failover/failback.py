@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Failback of what another array serves (REP-11, REP-12, REP-14)."""
+"""Failback of volumes from another array (REP-11, REP-12, REP-14)."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -45,22 +45,22 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-#: Takes volumes of an array from all hosts: ids of volume and group by name.
+#: Unmaps volumes of an array from all hosts: ids of volume and group by name.
 Unmap = Callable[[Array, Mapping[str, Ids]], None]
-#: Keeps units from hosts until the failback is over, also if that is cut
-#: short; gives back the keys of those that it could.
+#: Reserves units against hosts until the failback is complete, also if that is
+#: interrupted; returns the keys of the reserved ones.
 Reserve = Callable[[Collection[str]], Collection[str]]
 
-# Seconds for the last changes, for which the hosts of all have to wait.
+# Seconds for the last changes, during which all hosts have to wait.
 _LAST_CHANGES = 600.0
-# Seconds between two looks, at first and at last.
+# Seconds between two reads, at first and at most.
 _FIRST_PAUSE = 1.0
 _LAST_PAUSE = 10.0
-# Seconds between two lines of progress in the log, and how many of those
-# that are waited for it names.
+# Seconds between two progress lines in the log, and how many of the waiting
+# units each names.
 _REPORT = 60.0
 _MOST_NAMES = 3
-# Replication snapshots for one copying, if the link keeps breaking.
+# Replication snapshots for one copy, if the link keeps breaking.
 _MOST_SNAPSHOTS = 5
 
 _ANEW = ('Turn its replication off and on again, by its type or its group: '
@@ -71,19 +71,19 @@ def fail_back(origin: Array, destination: Array,
               units: Iterable[ReplicationUnit], *,
               timeout: float, unmap: Unmap, reserve: Reserve,
               clock: polling.Clock | None = None) -> dict[str, Outcome]:
-    """Fail back units that are served here (REP-11, REP-12, REP-14).
+    """Fail back units from ``origin`` (REP-11, REP-12, REP-14).
 
-    May be called again after whatever ended the last call: each unit goes
-    on from where its two sessions are. What is not failed back stays served
+    May be called again however the last call ended: each unit continues from
+    the states of its two sessions. Units that are not failed back stay usable
     here, with a reason.
 
-    :param timeout: seconds for the data to arrive; the last changes, for
-        which the hosts of all units have to wait, get ten minutes
+    :param timeout: seconds for the data to arrive; the last changes, for which
+        the hosts of all units have to wait, get ten minutes
     :param unmap: called with ``destination`` before its volumes are
-        overwritten, and with ``origin`` when the data has arrived but for the
-        last changes
+        overwritten, and with ``origin`` when all data except the last changes
+        has arrived
     :param reserve: called before that
-    :returns: by key of the unit; none of the errors of an array is raised
+    :returns: by key of the unit; errors of the arrays are not raised
     """
     failback = _Failback({ORIGIN: origin, DESTINATION: destination}, units,
                          timeout,
@@ -98,13 +98,13 @@ def protect_again(origin: Array, destination: Array,
                   *,
                   unmap: Unmap, clock: polling.Clock | None = None
                   ) -> dict[str, str]:
-    """Let what is served here be copied there again.
+    """Resume the replication of units from here to ``destination``.
 
-    For units that are where they belong, and whose failback or link was cut
-    short: what ``destination`` has is overwritten.
+    For units that are on their primary, and whose failback or link was
+    interrupted: the data of ``destination`` is overwritten.
 
     :param unmap: called with ``destination`` before that
-    :returns: by key of the unit: why it is not copied; empty if it is, and
+    :returns: by key of the unit: why it is not replicated; empty if it is,
         missing where ``destination`` has no session of it
     """
     failback = _Failback({ORIGIN: origin, DESTINATION: destination}, units,
@@ -116,7 +116,7 @@ def protect_again(origin: Array, destination: Array,
 
 
 class _Failback:
-    """All units that are failed back, and what is done for them."""
+    """The units being failed back, and the steps for them."""
 
     def __init__(self, arrays: dict[str, Array],
                  units: Iterable[ReplicationUnit],
@@ -131,7 +131,7 @@ class _Failback:
         self._end = self._told + timeout
 
     def run(self, moves: 'Moves') -> None:
-        """Go as far as each unit gets; what stops it is its reason."""
+        """Advance each unit as far as possible; its obstacle is its reason."""
         try:
             self._prepare()
             for phase, move in moves:
@@ -143,16 +143,16 @@ class _Failback:
         self._conclude()
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What became of the units, as the arrays showed it last."""
+        """The outcomes of the units, as the arrays last showed them."""
         return {one.unit.key: self._outcome(one) for one in self._all}
 
     def reasons(self) -> dict[str, str]:
-        """Why units are not copied, of those that both arrays know."""
+        """Why units are not replicated, of those that both arrays have."""
         return {one.unit.key: '' if one.phase is Phase.FAILING_BACK else
                 one.reason or self._states(one) for one in self._all
                 if one.is_paired}
 
-    # Looking
+    # Reading the arrays
 
     def _prepare(self) -> None:
         self._insist(self._all,
@@ -169,15 +169,16 @@ class _Failback:
             for one in self._all:
                 one.volumes[side] = found[one.unit.key]
         for one in self._all:
-            # What has another name here could not be taken from its hosts.
+            # Volumes with other names here could not be unmapped from their
+            # hosts.
             for side, array in self._arrays.items():
                 self._drop([one], lacking(array, one.unit,
                                           one.volumes[side]))
 
     def _spare(self, batch: FailbackItems) -> None:
-        """Leave alone what hosts could get here after it had moved.
+        """Skip units that hosts could attach here after they had moved.
 
-        The array has no way to let one that took over follow again.
+        The array cannot make a side that took over follow again.
         """
         origin, destination = self._arrays.values()
         for one in batch:
@@ -205,10 +206,10 @@ class _Failback:
               timeout: float, push: Callable[[FailbackItems],
                                              None] | None = None
               ) -> FailbackItems:
-        """Look until something is true of all of a batch.
+        """Read until something is true of all units of a batch.
 
-        :param push: does before each look what they need to get on
-        :returns: those of which it is not within ``timeout`` seconds
+        :param push: called before each read, advances them
+        :returns: those of which it is not true within ``timeout`` seconds
         """
         end, pause = self._clock.monotonic() + timeout, _FIRST_PAUSE
         late = [one for one in batch if not one.reason]
@@ -229,7 +230,7 @@ class _Failback:
                                                            bool],
                 timeout: float,
                 push: Callable[[FailbackItems], None] | None = None) -> None:
-        """Wait likewise; those that take longer get no further."""
+        """The same; units that take longer do not continue."""
         for one in self._wait(batch, done, timeout, push):
             self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
                        f'{self._states(one)}')
@@ -249,10 +250,10 @@ class _Failback:
                          'others': f' and {others} more' if others > 0
                          else ''})
 
-    # The moves
+    # The transitions
 
     def _reverse(self, batch: FailbackItems) -> None:
-        """Let ``destination`` get the data of ``origin`` (REP-11)."""
+        """Let ``destination`` receive the data of ``origin`` (REP-11)."""
         self._let_meet(batch)
         self._detach(batch, DESTINATION)
         self._level(batch)
@@ -260,12 +261,12 @@ class _Failback:
         self._leave(batch, Phase.FAILED_OVER)
 
     def _resume(self, batch: FailbackItems) -> None:
-        """Go on after a broken link."""
+        """Continue after a broken link."""
         self._command(batch, ORIGIN, IN_SYNC)
         self._leave(batch, Phase.PAUSED)
 
     def _catch_up(self, batch: FailbackItems) -> None:
-        """Copy the bulk of the data; hosts may write to it meanwhile."""
+        """Copy most of the data; hosts may write to it meanwhile."""
         self._copy(batch, self._end - self._clock.monotonic())
 
     def _hand_over(self, batch: FailbackItems) -> None:
@@ -282,7 +283,7 @@ class _Failback:
         self._leave(batch, Phase.FAILING_BACK, Phase.PAUSED)
 
     def _protect(self, batch: FailbackItems) -> None:
-        """Let ``origin`` get the data of ``destination`` again (REP-12).
+        """Let ``origin`` receive the data of ``destination`` again (REP-12).
 
         No host has it here: it is reserved.
         """
@@ -293,18 +294,18 @@ class _Failback:
         self._leave(batch, Phase.TAKEN_OVER)
 
     def _resume_home(self, batch: FailbackItems) -> None:
-        """Go on after a broken link, when all are failed back."""
+        """Continue after a broken link, when all are failed back."""
         self._command(batch, DESTINATION, IN_SYNC)
         self._leave(batch, Phase.SUSPENDED)
 
-    # What they are made of
+    # Parts of the transitions
 
     def _let_meet(self, batch: FailbackItems) -> None:
         """Wait until ``destination`` shows that the other side has taken over.
 
-        An array that was lost shows what it did before until it has met its
-        peer again, and does not turn round before (REP-9). What it says to
-        that counts, should it never show it.
+        An array that was lost shows its earlier state until it has reached its
+        peer again, and does not reverse before (REP-9). Its reply to that
+        counts if it never shows the state.
         """
         def have_met(one: FailbackItem) -> bool:
             return (one.phase is not Phase.FAILED_OVER
@@ -314,7 +315,7 @@ class _Failback:
                    PATIENCE)
 
     def _hold(self, batch: FailbackItems) -> FailbackItems:
-        """Keep units from hosts; those of which that can be said."""
+        """Reserve units against hosts; returns those that were reserved."""
         held = self._reserve([one.unit.key for one in batch])
         for one in batch:
             if one.unit.key not in held:
@@ -322,7 +323,7 @@ class _Failback:
         return [one for one in batch if not one.reason]
 
     def _without_hosts(self, batch: FailbackItems) -> FailbackItems:
-        """Those that no host has got after all."""
+        """The units that no host has attached meanwhile."""
         origin = self._arrays[ORIGIN]
         with origin.deadline(fresh=True):
             mapped = origin.mappings.mapped([
@@ -336,9 +337,9 @@ class _Failback:
         return [one for one in batch if not one.reason]
 
     def _detach(self, batch: FailbackItems, side: str) -> None:
-        """Take the volumes from all hosts.
+        """Unmap the volumes from all hosts.
 
-        One by one if one of them cannot; not if the array is lost.
+        One by one if one of them cannot be unmapped; not if the array is lost.
         """
         batch = [one for one in batch if not one.reason]
         try:
@@ -359,7 +360,7 @@ class _Failback:
             one.detached = one.detached or side == ORIGIN
 
     def _level(self, batch: FailbackItems) -> None:
-        """Grow there what has grown here meanwhile (row 7). Few calls."""
+        """Grow volumes there that were grown here (row 7). Few calls."""
         sizes = {}
         for side, array in self._arrays.items():
             with array.deadline(fresh=True):
@@ -377,8 +378,8 @@ class _Failback:
               ) -> None:
         """Grow a volume there.
 
-        An array that wants its session idle for that (VOL-4) could not let
-        it turn round afterwards (10.4).
+        An array that requires an idle session for that (VOL-4) could not
+        reverse it afterwards (10.4).
         """
         array = self._arrays[DESTINATION]
         try:
@@ -392,7 +393,7 @@ class _Failback:
 
     def _command(self, batch: FailbackItems, side: str, state: str
                  ) -> FailbackItems:
-        """Tell the sessions what to do; those that said they did."""
+        """Send a command to the sessions; returns those that accepted it."""
         told = {one.session(side).id: one for one in batch if not one.reason}
         if not told:
             return []
@@ -414,7 +415,7 @@ class _Failback:
             *phases, Phase.TRANSITIONING), PATIENCE)
 
     def _copy(self, batch: FailbackItems, timeout: float) -> None:
-        """Copy what there is now (REP-13, REP-14)."""
+        """Copy the current data (REP-13, REP-14)."""
         for one in batch:
             one.generation, one.snapshots = None, 0
         self._insist(batch, lambda one: one.has_arrived() or one.phase not in (
@@ -422,10 +423,10 @@ class _Failback:
             self._push)
 
     def _push(self, batch: FailbackItems) -> None:
-        """Begin the copying, also again after a broken link."""
+        """Start the copy, also again after a broken link."""
         broken = {one.session(ORIGIN).id: one for one in batch
                   if one.phase is Phase.PAUSED}
-        # What is refused is tried again: the link may be down still.
+        # Refused ones are retried: the link may still be down.
         refused = self._tell_all(
             ORIGIN, broken.values(), IN_SYNC) if broken else {}
         for number, one in broken.items():
@@ -453,10 +454,10 @@ class _Failback:
         for one in batch:
             one.reason = one.reason or reason
 
-    # The end
+    # Completion
 
     def _conclude(self) -> None:
-        """Look again at what is not clear, and clean up."""
+        """Read unclear units again, and clean up."""
         for side, array in self._arrays.items():
             try:
                 if any(one.phase is not Phase.FAILED_BACK
@@ -501,7 +502,7 @@ class _Failback:
                        one.outcome_unknown)
 
     def _warning(self, one: FailbackItem) -> str:
-        """What a unit that stays here has lost; first of what is told."""
+        """The warning for a unit that stays here; the first that applies."""
         address = self._arrays[ORIGIN].address
         if one.outcome_unknown:
             return ('The other array may have taken over: do not attach it '
@@ -514,9 +515,9 @@ class _Failback:
 
 Moves = tuple[tuple[Phase, Callable[[_Failback, FailbackItems], None]], ...]
 
-# What is done for all units in a phase, in this order: nobody is detached
-# before the bulk of the data of all has arrived, and so not for longer than
-# it takes to copy the last changes.
+# The steps for all units in a phase, in this order: no host is unmapped before
+# most of the data of all units has arrived, and so not for longer than it
+# takes to copy the last changes.
 _MOVES: Moves = (
     (Phase.FAILED_OVER, _Failback._reverse),
     (Phase.PAUSED, _Failback._resume),
@@ -525,7 +526,7 @@ _MOVES: Moves = (
     (Phase.TAKEN_OVER, _Failback._protect),
     (Phase.SUSPENDED, _Failback._resume_home),
 )
-# The same for what is where it belongs, and only has to be copied again.
+# The same for units on their primary that only have to be replicated again.
 _MOVES_AT_HOME: Moves = (
     (Phase.FAILED_OVER, _Failback._reverse),
     (Phase.PAUSED, _Failback._resume),

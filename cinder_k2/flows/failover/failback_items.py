@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Units that are failed back, and how far they are."""
+"""Units being failed back, and their progress."""
 
 import enum
 
@@ -27,7 +27,7 @@ from cinder_k2.flows.failover.units import RUNNING
 
 
 class Phase(enum.Enum):
-    """How far the failback of a unit is."""
+    """The progress of the failback of a unit."""
 
     FAILED_OVER = enum.auto()
     TRANSITIONING = enum.auto()
@@ -39,7 +39,7 @@ class Phase(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-# What the sessions here and there read, and what that means (10.4). While a
+# The states of the sessions here and there, and what they mean (10.4). While a
 # unit is TRANSITIONING one array has yet to show what the other does (REP-8).
 _TABLE = {
     ('target failed_over', 'source in_sync'): Phase.FAILED_OVER,
@@ -66,19 +66,19 @@ _BEGUN_ANEW = 'Its replication was started again meanwhile; try again.'
 
 
 class FailbackItem:
-    """A unit that is failed back.
+    """A unit being failed back.
 
     :ivar sessions: its sessions by side
     :ivar volumes: ids of its volumes by side and name
-    :ivar generation: what has to arrive, None if there is nothing yet
-    :ivar snapshots: how many times that was tried
-    :ivar detached: hosts lost it here
-    :ivar moved: its newest data is there
-    :ivar outcome_unknown: ``destination`` was told to take over, and not seen
-        since
-    :ivar promised: and it said that it did
-    :ivar disputed: both arrays may have data that the other has not
-    :ivar reason: why it does not get any further
+    :ivar generation: the generation that has to arrive, None without one yet
+    :ivar snapshots: how often that was tried
+    :ivar detached: it is unmapped here
+    :ivar moved: its latest data is there
+    :ivar outcome_unknown: ``destination`` was commanded to take over, and not
+        seen since
+    :ivar promised: and it confirmed that
+    :ivar disputed: both arrays may have data that the other does not have
+    :ivar reason: why it does not continue
     """
 
     def __init__(self, unit: ReplicationUnit) -> None:
@@ -98,7 +98,7 @@ class FailbackItem:
 
     @property
     def phase(self) -> Phase:
-        """What the table says."""
+        """The phase, from the table."""
         origin, destination = (session and f'{session.role} {session.state}'
                                for session in self.sessions.values())
         return (_TABLE.get((origin or '', destination or ''), Phase.UNKNOWN)
@@ -111,10 +111,11 @@ class FailbackItem:
         return bool(origin and destination and origin.is_half_of(destination))
 
     def see(self, side: str, session: replication.Session | None) -> None:
-        """Keep what an array shows.
+        """Record what an array shows.
 
-        Newest data that is there once does not come back here. One with
-        another session than at first gets no further: its copy is another.
+        If the newest data is there once, it does not come back here. A unit
+        with another session than at first does not continue: its copy is
+        another.
         """
         self.sessions[side] = session
         if session is not None and session.id != self._numbers.setdefault(
@@ -125,7 +126,7 @@ class FailbackItem:
             self.outcome_unknown = self.promised = False
 
     def _is_there(self) -> bool:
-        """Whether ``destination`` has taken over; two sources tell nothing."""
+        """Whether ``destination`` took over; two sources prove nothing."""
         origin, destination = self.sessions[ORIGIN], self.sessions[DESTINATION]
         if destination is None or origin and (origin.state == FAILED_OVER
                                               or not self.is_paired):
@@ -135,7 +136,7 @@ class FailbackItem:
             and origin.role == TARGET and origin.state in RUNNING)
 
     def session(self, side: str) -> replication.Session:
-        """Its session, of which some phase says that it is there."""
+        """Its session, if its phase implies one."""
         session = self.sessions[side]
         if session is None:
             raise exceptions.ReplicationError(
@@ -143,7 +144,7 @@ class FailbackItem:
         return session
 
     def has_arrived(self) -> bool:
-        """Whether its data has, up to the snapshot (REP-14)."""
+        """Whether its data has arrived, up to the snapshot (REP-14)."""
         origin = self.sessions[ORIGIN]
         return (self.phase is Phase.FAILING_BACK and origin is not None
                 and self.generation is not None

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Letting the other array serve (REP-9)."""
+"""Failover to the other array (REP-9)."""
 
 from collections.abc import Collection
 from collections.abc import Mapping
@@ -44,15 +44,15 @@ LOG = logging.getLogger(__name__)
 
 def fail_over(target_array: Array, units: Collection[ReplicationUnit],
               clock: polling.Clock | None = None) -> dict[str, Outcome]:
-    """Let an array serve units; the other one is not asked (REP-9).
+    """Fail over units to an array; the other one is not called (REP-9).
 
-    What it does not show afterwards did not happen.
+    Only what it shows afterwards counts.
 
-    :param target_array: the array that is to serve
-    :returns: by key of the unit; served_by is ORIGIN where it is not served
-        by ``target_array``
-    :raises RestError: the array does not answer; nothing was done
-    :raises FailoverOutcomeUnknown: it does not any more
+    :param target_array: the array that is to become active
+    :returns: by key of the unit; served_by is ORIGIN for those not on
+        ``target_array``
+    :raises RestError: the array does not reply; nothing was done
+    :raises FailoverOutcomeUnknown: it stopped replying
     """
     sessions = look(target_array, units)
     volumes = volumes_of(target_array, units, sessions)
@@ -86,7 +86,7 @@ def _serves(session: replication.Session) -> bool:
 
 def _ask(array: Array, sessions: Mapping[int, str], state: str
          ) -> dict[int, str]:
-    """Tell sessions what to do; those that may not have, and why.
+    """Send a command to sessions; returns those that failed, and why.
 
     :param sessions: by id: the name
     """
@@ -101,7 +101,7 @@ def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
                     asked: set[int],
                     clock: polling.Clock | None
                     ) -> dict[str, replication.Session]:
-    """Look until all that were asked have taken over, or time is up."""
+    """Wait until all of them have taken over, or time is up."""
     sessions: dict[str, replication.Session] = {}
 
     def all_serve() -> bool:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What fails over, where it is in the end, and what an array has of it."""
+"""Units of failover, their outcomes, and an array's state of them."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ RUNNING = (IN_SYNC, SUSPENDED)
 
 @dataclasses.dataclass(frozen=True)
 class ReplicationUnit:
-    """What has a replication session: a volume, or a consistency group.
+    """A unit with a replication session: a volume, or a consistency group.
 
-    :ivar key: the caller's name of it
+    :ivar key: the caller's key of it
     :ivar sessions: names that its session may have on either array
-    :ivar volumes: names of its volumes; an array has each under this name,
-        or under that which naming.peer makes of it
+    :ivar volumes: names of its volumes; an array has each under this name, or
+        under that which naming.peer makes of it
     :ivar failback_in_progress: no host can have got it since an earlier
         failback was about to hand it over
     """
@@ -89,7 +89,7 @@ def sessions_of(array: Array, units: Iterable[ReplicationUnit]
 
 def look(array: Array, units: Iterable[ReplicationUnit]
          ) -> dict[str, replication.Session]:
-    """The sessions of units, with all the time that calls may take."""
+    """Read the sessions of units, within the full time for calls."""
     with array.deadline(fresh=True):
         return sessions_of(array, units)
 
@@ -120,7 +120,7 @@ def _same(first: int | None, second: int | None) -> int | None:
 
 def lacking(array: Array, unit: ReplicationUnit, volumes: Mapping[str,
                                                                   Ids]) -> str:
-    """That an array lacks volumes of a unit; empty if it has them."""
+    """The text for volumes of a unit that an array lacks; empty if none."""
     names = [name for name in unit.volumes if name not in volumes]
     return names and (
         f'The array at {array.address} has no replicated volume '
@@ -128,7 +128,7 @@ def lacking(array: Array, unit: ReplicationUnit, volumes: Mapping[str,
 
 
 def trouble(array: Array, session: replication.Session | None) -> str:
-    """Why a unit cannot be served, as the array shows its session."""
+    """Why a unit is not usable, from the array's state of its session."""
     if session is None:
         return f'The array at {array.address} has no replication session ' \
                'for it.'

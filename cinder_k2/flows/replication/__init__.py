@@ -10,17 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Beginning, changing and ending the replication of a volume group.
+"""Starting, changing and ending the replication of a volume group.
 
 ``source_array`` is the array where Cinder has the volumes, ``target_array``
 the one that they are copied to; after a failover ``source_array`` is the one
-that took over. What is here stays, whatever happens; only copies there are
-deleted, and none that is mapped. Data is never copied to ``source_array``: a
-session is started or resumed only while that is its source.
+that took over. Volumes here always stay; only copies there are deleted, and no
+mapped ones. Data is never copied to ``source_array``: a session is started or
+resumed only while that is its source.
 
-Each function may be called again after an interruption. Names are taken
-with the mark of a copy (``naming.peer``) or without it: copies have it if
-the session was made here, and have it not if it was made there.
+Each function may be called again after an interruption. Names are taken with
+the mark of a copy (``naming.peer``) or without it: copies have it if the
+session was created here, and not if it was created there.
 """
 
 from cinder_k2.flows.replication.extend import extend

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The copies of volumes on the peer: seen, and deleted."""
+"""The copies of volumes on the peer: finding and deleting them."""
 
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Copies:
 
     :ivar group_name: name of the group there
     :ivar names: of the copies
-    :ivar volumes: those that there are, by name: id, and id of the group
+    :ivar volumes: existing ones, by name: id, and id of the group
     """
 
     array: Array
@@ -50,10 +50,10 @@ class Copies:
     def look(cls, target_array: Array, marked: bool, group_name: str,
              volume_names: Collection[str], release: Release | None
              ) -> 'Copies':
-        """See what there is. One call, and three for each volume.
+        """Find the existing copies. One call, and three for each volume.
 
-        :param release: is tried where one is mapped
-        :raises StillMapped, ObjectInUse: one cannot go
+        :param release: tried where one is mapped
+        :raises StillMapped, ObjectInUse: one cannot be deleted
         """
         names = [copy_name(marked, name) for name in volume_names]
         own_group = copy_name(marked, group_name)
@@ -70,9 +70,9 @@ class Copies:
         return copies
 
     def check_unneeded(self) -> None:
-        """See that no snapshot but replication's holds a copy. One call.
+        """Check that no foreign snapshot has a copy. One call.
 
-        :raises ObjectInUse: some do; the text names them
+        :raises ObjectInUse: some have; the text names them
         """
         for group in {group for _, group in self.volumes.values()}:
             check_none(f'Volume group {self.group_name}, the copy on the '
@@ -80,7 +80,7 @@ class Copies:
                        self.array.replication.snapshots_beside(group))
 
     def check_unmapped(self) -> None:
-        """See that no copy is mapped. One call for each.
+        """Check that no copy is mapped. One call for each.
 
         :raises StillMapped: one is; the text names hosts
         """
@@ -117,7 +117,7 @@ class Copies:
 
 @contextlib.contextmanager
 def _in_words(array: Array, name: str) -> Iterator[None]:
-    """Tell of a copy that cannot go by its name, and where it is."""
+    """Describe a copy that cannot be deleted by its name and array."""
     try:
         yield
     except exceptions.ObjectInUse as error:
@@ -127,10 +127,10 @@ def _in_words(array: Array, name: str) -> Iterator[None]:
 
 
 def check_none(what: str, names: Sequence[str]) -> None:
-    """See that there is nothing of these names.
+    """Check that no objects have these names.
 
     :param what: which volume group would have it
-    :raises ObjectInUse: there is; the text names them
+    :raises ObjectInUse: some have; the text names them
     """
     if names:
         raise exceptions.ObjectInUse(
@@ -142,8 +142,8 @@ def find_copies(array: Array, names: Collection[str], group_name: str
                 ) -> dict[str, tuple[int, int]]:
     """Volumes by name: id, and id of the group. One call.
 
-    :param group_name: that of the group, where the array does not tell it;
-        one more call then
+    :param group_name: name of the group, for arrays that do not show it; one
+        more call then
     :raises ReplicationError: there is no group of that name either
     """
     found = array.replication.volumes_of(names)
@@ -169,7 +169,7 @@ def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
 
 
 def delete_snapshots(array: Array, group: int | None) -> None:
-    """Delete what replication took of a group.
+    """Delete the replication snapshots of a group.
 
     :raises ReplicationError: the array must keep some
     """

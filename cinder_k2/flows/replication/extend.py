@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Growing a volume that is replicated."""
+"""Extending a volume that is replicated."""
 
 from collections.abc import Sequence
 import contextlib
@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 
 
 class SuspendSession(StopSession):
-    """Suspend it; undone by resuming it."""
+    """Suspend the session; undone by resuming it."""
 
     def execute(self, array: Array, target_array: Array | None,
                 pair: SessionPair,
@@ -64,7 +64,7 @@ class Grow(engine.Step):
 
 
 class Resume(engine.Step):
-    """Let the session run again."""
+    """Resume the session."""
 
     def execute(self, array: Array, stopped: SessionPair) -> None:
         stopped.start()
@@ -75,10 +75,10 @@ def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
     """Grow a volume and its copy to ``member.size`` KiB. Seven calls.
 
     The copy grows first: if the volume cannot, it still has the size that
-    Cinder knows, and a copy may be larger. An array that refuses while the
-    session is suspended (VOL-4) is asked again while it is idle, after
-    which all is copied again. After a failover the volume alone matters, and
-    the other array may be lost.
+    Cinder knows, and a copy may be larger. If an array refuses while the
+    session is suspended (VOL-4), the request is repeated while it is idle,
+    after which everything is copied again. After a failover only the volume
+    matters, and the other array may be lost.
 
     :param link: to the other array; None if it is known to be lost
     :raises RestError: also if the peer of a running session is lost
@@ -100,7 +100,7 @@ def _grow(source_array: Array, member: Member) -> None:
 
 
 def _names(member: Member) -> list[str]:
-    """Those that a volume may have here, and its copy on the peer."""
+    """Names that a volume may have here, and its copy on the peer."""
     return [copy_name(marked, member.name) for marked in (False, True)]
 
 
@@ -129,7 +129,7 @@ def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
 
 def _came_true(finder: Finder, member: Member, error: rest.RestError
                ) -> bool:
-    """Whether all is well after an extension of which some call failed.
+    """Whether the result is right after an extension with a failed call.
 
     :raises ReplicationError: the session has not started again, because the
         copy has grown alone and cannot shrink (VOL-2), or the array is busy

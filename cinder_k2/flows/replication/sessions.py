@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A replication session: what both arrays show of it, and tell it."""
+"""A replication session, as both arrays show it, and its commands."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -27,29 +27,29 @@ RUNNING = (replication.IN_SYNC, replication.SUSPENDED)
 
 @dataclasses.dataclass(frozen=True)
 class ArraySession:
-    """One array's record of a session, as it was seen last."""
+    """One array's record of a session, as last seen."""
 
     array: Array
     session: replication.Session
 
     @property
     def names(self) -> tuple[str, str]:
-        """Those that it may have: what was made there has the mark here."""
+        """Its possible names: one created on the peer has the mark here."""
         return (copy_name(True, self.session.name),
                 copy_name(False, self.session.name))
 
     @property
     def state(self) -> str:
-        """What it read last (10.4)."""
+        """Its last known state (10.4)."""
         return self.session.state
 
     @property
     def is_source(self) -> bool:
-        """Whether it copied from its array then."""
+        """Whether it was the source then."""
         return self.session.role == replication.SOURCE
 
     def to(self, state: str) -> 'ArraySession':
-        """Bring it to a state (10.4). One call, none if it is there."""
+        """Bring it to a state (10.4). One call, none if it is in it."""
         if self.state == state:
             return self
         session = self.array.replication.command(
@@ -59,7 +59,7 @@ class ArraySession:
         return dataclasses.replace(self, session=session)
 
     def wait(self, state: str) -> 'ArraySession':
-        """Wait until it follows the other side (REP-8). One call mostly.
+        """Wait until it follows the other side (REP-8). Usually one call.
 
         :raises ReplicationTimeout: it does not
         """
@@ -69,7 +69,7 @@ class ArraySession:
     def delete(self, look_first: bool = False) -> None:
         """Delete it; it must be idle (10.4). One call.
 
-        :param look_first: see by its name that the id is still its own
+        :param look_first: check by its name that the id is still its own
             (OBJ-7), in one more call
         """
         self.array.replication.delete(self.session, look_first=look_first)
@@ -90,7 +90,7 @@ class SessionPair:
 
     @property
     def sessions(self) -> list[ArraySession]:
-        """Those that there are, the target first (REP-15)."""
+        """The existing sessions, the target first (REP-15)."""
         return sorted((h for h in (self.local, self.remote) if h is not None),
                       key=lambda side: side.is_source)
 
@@ -103,7 +103,7 @@ class SessionPair:
 
     @property
     def is_open(self) -> bool:
-        """Whether hosts could have what is there."""
+        """Whether hosts may be using the volumes there."""
         return bool(self.remote
                     and self.remote.state == replication.FAILED_OVER)
 
@@ -118,7 +118,7 @@ class SessionPair:
                                      self.remote)) if self.local else self
 
     def stop(self) -> 'SessionPair':
-        """Bring both to idle, from whatever state. Four calls if it runs."""
+        """Bring both to idle, from any state. Four calls if it runs."""
         pair = self._take_over()
         local, remote = pair.local, pair.remote
         if local and local.is_source:
@@ -128,10 +128,10 @@ class SessionPair:
         return SessionPair(local, remote)
 
     def _take_over(self) -> 'SessionPair':
-        """Bring targets to idle that no source brings there.
+        """Bring targets to idle that have no source to do it.
 
-        What is here is opened to hosts before (REP-16), and what has lost
-        its source cannot be stopped but by a failover (rows 6, 8).
+        The volumes here are opened to hosts first (REP-16), and a target
+        without its source can be stopped only by a failover (rows 6, 8).
         """
         local, remote = self.local, self.remote
         if local and not local.is_source:
@@ -179,9 +179,9 @@ def _follow(side: ArraySession | None, state: str) -> ArraySession | None:
 class Finder:
     """Finds the sessions of a session.
 
-    :ivar names: both, that of the array where it was made first
-    :ivar group: id of the volume group here. An array may be its own peer,
-        and then has both sessions (REP-21).
+    :ivar names: both, first that of the array where it was created
+    :ivar group: id of the volume group here. An array may be its own peer, and
+        then has both sessions (REP-21).
     """
 
     source_array: Array
@@ -192,8 +192,8 @@ class Finder:
     def local(self) -> ArraySession | None:
         """The side here. One call.
 
-        One whose group the array does not tell is known by its name, if
-        there is one only.
+        If the array does not show its group, it is found by its name, if that
+        is unique.
         """
         found = list(self.source_array.replication.find_many(
             self.names).values())
@@ -205,7 +205,8 @@ class Finder:
     def remote(self, local: ArraySession | None) -> ArraySession | None:
         """The side there. No call if the other one runs, else one.
 
-        :raises ReplicationError: what has its name there is none of this
+        :raises ReplicationError: the session with its name there does not
+            belong to it
         """
         if self.target_array is None:
             return None

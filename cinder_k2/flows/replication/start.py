@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Beginning the replication of a volume group."""
+"""Starting the replication of a volume group."""
 
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -45,11 +45,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class SessionRequest:
-    """What is to be replicated: a volume group with all its volumes.
+    """The volume group to be replicated, with all its volumes.
 
-    :ivar session_name: its name here: without the mark if copies are to
-        have it; with it if the volumes are copies themselves, which took
-        over
+    :ivar session_name: its name here: without the mark if copies get it; with
+        the mark if the volumes are former copies that took over
     :ivar group: id of the volume group
     :ivar members: all volumes in it
     """
@@ -82,7 +81,7 @@ class SessionRequest:
 
 
 class CreateSession(engine.Step):
-    """Make the session, with a group and a session on the peer (REP-1)."""
+    """Create the session, with a group and a session on the peer (REP-1)."""
 
     default_provides = 'session'
 
@@ -110,7 +109,7 @@ def _delete_session(array: Array, name: str, group: int | None = None
                     ) -> None:
     """Delete an idle session by its name, if there is one.
 
-    :param group: leave that of any other group alone
+    :param group: do not delete that of another group
     """
     found = array.replication.find(name)
     if found is not None and (None in (group, found.group)
@@ -125,7 +124,7 @@ def _delete_empty_group(array: Array, name: str) -> None:
 
 
 class AddPeerVolumes(engine.Step):
-    """Let the peer make a volume for each member. One call each."""
+    """Let the peer create a volume for each member. One call each."""
 
     always_unknown = True
 
@@ -142,7 +141,7 @@ class AddPeerVolumes(engine.Step):
             try:
                 array.replication.add_volume(session, member.volume, name)
             except rest.Refused:
-                # What has the name there is not of our making.
+                # The object with that name there is foreign.
                 del self._tried[name]
                 raise
 
@@ -160,7 +159,7 @@ class AddPeerVolumes(engine.Step):
 class Start(engine.Step):
     """Start the session: the first copy begins (REP-6)."""
 
-    # It starts later, maybe after nobody waits for it any more.
+    # It may start after the caller has stopped waiting for it.
     always_unknown = True
 
     def execute(self, array: Array, target_array: Array, session: int,
@@ -179,15 +178,15 @@ class Start(engine.Step):
 def protect(request: SessionRequest, release: Release | None = None) -> None:
     """Replicate a volume group with all its volumes (10.3).
 
-    Two calls and one for each volume, two more at first. What an earlier
-    replication of the group has left on the peer is deleted.
+    Two calls and one for each volume, two more at first. Leftovers of an
+    earlier replication of the group on the peer are deleted.
 
-    :param release: is tried on what an earlier one has left, if it is mapped
+    :param release: tried on leftovers of an earlier one, if mapped
     :raises ArrayNotSupported: the arrays are no peers
-    :raises Refused: the array here makes no session, for one because it does
-        not reach the other (REP-19)
-    :raises StillMapped, ObjectInUse: what an earlier replication has left
-        on the peer is in use
+    :raises Refused: the array here creates no session, for example because it
+        does not reach the other (REP-19)
+    :raises StillMapped, ObjectInUse: leftovers of an earlier replication on
+        the peer are in use
     """
     link = request.link
     with deadlines(link.source_array, link.target_array):
@@ -203,7 +202,7 @@ def protect(request: SessionRequest, release: Release | None = None) -> None:
 def may_be_begun(request: SessionRequest) -> bool:
     """Whether a failed attempt has left something. Up to four calls.
 
-    So it may, if an array does not say.
+    Assumed if an array does not show it.
     """
     link = request.link
     try:
@@ -235,13 +234,13 @@ def _protect(request: SessionRequest, peer: int) -> None:
 
 
 def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
-    """Delete what an earlier replication has left on the peer.
+    """Delete leftovers of an earlier replication on the peer.
 
-    It could not be reached then.
+    The peer could not be reached at that time.
 
     :returns: whether another attempt makes sense. An array that is its own
-        peer (REP-21) has no leftovers, but may have Cinder's own volume
-        under such a name. And nothing makes sense while it cannot be reached.
+        peer (REP-21) has no leftovers, but may have Cinder's own volume under
+        such a name. No attempt makes sense while it cannot be reached.
     """
     source_array = request.link.source_array
     target_array = request.link.target_array
@@ -249,9 +248,9 @@ def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
         if (source_array.replication.of_group(request.group) is not None
                 or source_array.system.id == target_array.system.id):
             return False
-        # Without leftovers, too: a session of an earlier attempt may have
-        # been taken over that had lost its other side. It was deleted with
-        # this attempt.
+        # Without leftovers, too: a session of an earlier attempt may have been
+        # taken over that had lost its other side. It was deleted with this
+        # attempt.
         sweep(target_array, request.marked, request.session_name,
               request.group_name,
               [member.name for member in request.members], release)
@@ -268,12 +267,12 @@ def sweep(target_array: Array, marked: bool, session_name: str,
           group_name: str,
           volume_names: Collection[str], release: Release | None = None
           ) -> None:
-    """Delete what is left on a peer, where the other side is gone.
+    """Delete leftovers on a peer whose other side is gone.
 
-    Names are those of what was to be replicated.
+    Names are those of the objects to be replicated.
 
     :param marked: whether copies have the mark
-    :param release: is tried on the copies if one is mapped
+    :param release: tried on the copies if one is mapped
     :raises StillMapped, ObjectInUse: a copy is needed there
     :raises ReplicationError: something is left; the text names it
     """

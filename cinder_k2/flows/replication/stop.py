@@ -40,7 +40,7 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-# What a lost array, or a proxy in front of it, answers.
+# The replies of a lost array, or of a proxy in front of it.
 _LOST = (rest.Unreachable, rest.ServerError, rest.BadReply)
 
 
@@ -71,14 +71,15 @@ class DeleteSessions(engine.Step):
 
     def execute(self, array: Array, pair: SessionPair,
                 stopped: SessionPair) -> None:
-        # Who deleted one side while it stopped may have deleted the other.
+        # Whatever deleted one side while it stopped may have deleted the
+        # other.
         vanished = pair.remote is not None and stopped.remote is None
         for side in stopped.sessions:
             side.delete(look_first=vanished)
 
 
 class DeleteCopies(engine.Step):
-    """Delete what a session leaves in place (REP-15)."""
+    """Delete the objects that a session leaves (REP-15)."""
 
     def execute(self, array: Array, pair: SessionPair, stopped: SessionPair,
                 finder: Finder, copies: Copies | None, confirm: Confirm
@@ -97,20 +98,21 @@ def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
               group: int, group_name: str, volume_names: Collection[str],
               release: Release | None = None,
               confirm: Confirm = lambda opened: None) -> bool:
-    """End the replication of a volume group, from whatever state (REP-15).
+    """End the replication of a volume group, from any state (REP-15).
 
-    What is here stays, open to hosts; the copies and their group go. While
-    one of them is mapped, or has a snapshot, the replication goes on.
+    The volumes here stay, open to hosts; the copies and their group are
+    deleted. While one of them is mapped, or has a snapshot, the replication
+    continues.
 
     :param link: to the other array; None if it is known to be lost. If that
-        cannot be reached, or the session is with yet another one, only what
-        is here is cleaned, and the log tells what is left there.
-    :param names: of the session, as ``naming.session_names`` tells them
+        cannot be reached, or the session is with yet another one, only this
+        array is cleaned up, and the leftovers there are logged.
+    :param names: of the session, from ``naming.session_names``
     :param group: id of the volume group here
-    :param release: is tried on the copies if one is mapped
-    :param confirm: is called before anything is stopped, and before copies
-        are deleted; raises if those serve by now
-    :returns: whether there are no copies any more, as far as the link tells
+    :param release: tried on the copies if one is mapped
+    :param confirm: called before anything is stopped, and before copies are
+        deleted; raises if these are active by now
+    :returns: whether all copies are gone, as far as the link shows
     :raises StillMapped, ObjectInUse: a copy is needed there
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
@@ -123,7 +125,7 @@ def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
                                    release)
         flow = linear_flow.Flow('unprotect').add(
             StopSession(), DeleteSessions(), DeleteCopies())
-        # A peer that is lost may have taken most of the time there was.
+        # A lost peer may have used up most of the time.
         with source_array.deadline(fresh=True):
             engine.run(flow, array=source_array,
                        target_array=copies and finder.target_array,
@@ -135,10 +137,10 @@ def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
 def find(source_array: Array, link: Link | None, names: Sequence[str],
          group: int
          ) -> tuple[Finder, ArraySession | None]:
-    """The side of a session that is here, and what finds the other one.
+    """The side of a session that is here, and a finder of the other one.
 
-    That of a session with another array than the link's is not looked for:
-    the link's array may have another one with its id.
+    The other side is not looked for on another array than the link's: the
+    link's array may have another session with its id.
     """
     local = Finder(source_array, None, names, group).local()
     number = local.session.peer if local else None
@@ -150,7 +152,7 @@ def find(source_array: Array, link: Link | None, names: Sequence[str],
 def has_ended(source_array: Array, names: Sequence[str], group: int) -> bool:
     """Whether a group has no session that copies, or could. One call.
 
-    :param names: of the session, as ``naming.session_names`` tells them
+    :param names: of the session, from ``naming.session_names``
     """
     local = Finder(source_array, None, names, group).local()
     return local is None or local.state == replication.IDLE
@@ -159,9 +161,9 @@ def has_ended(source_array: Array, names: Sequence[str], group: int) -> bool:
 def _look_there(finder: Finder, local: ArraySession | None, group_name: str,
                 volume_names: Collection[str], release: Release | None
                 ) -> tuple[SessionPair, Copies | None]:
-    """See what is on the peer; no copies if it is lost.
+    """Find the copies on the peer; none if it is lost.
 
-    :raises StillMapped, ObjectInUse: a copy cannot go
+    :raises StillMapped, ObjectInUse: a copy cannot be deleted
     """
     target_array, why = finder.target_array, 'it is no replication_device'
     if target_array is not None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the flows are told: two arrays, and what they are to copy."""
+"""Inputs of the flows: two arrays, and the volumes to replicate."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -23,20 +23,20 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
-#: Unmaps volumes of an array from hosts that have no business there.
+#: Unmaps volumes of an array from hosts that should not have them.
 Release = Callable[[Array, Collection[int]], None]
-#: Raises if what was to be done must not be done any more. Is told whether
-#: hosts could have the copies by now.
+#: Raises if the operation must not be carried out any more. Its argument is
+#: whether hosts may be using the copies by now.
 Confirm = Callable[[bool], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """Two arrays, one of which is to copy to the other.
+    """Two arrays, one of which replicates to the other.
 
     :ivar peer_address: management address of ``target_array``, as
         ``source_array`` may know it
-    :ivar backend_id: name of ``target_array``, should it not
+    :ivar backend_id: name of ``target_array``, if it does not
     :ivar rpo: seconds, 60 or a multiple of 300 (REP-4)
     """
 
@@ -47,7 +47,7 @@ class Link:
     rpo: int
 
     def number(self) -> int:
-        """Id of the peer record of ``target_array``. Mostly no call.
+        """Id of the peer record of ``target_array``. Usually no call.
 
         :raises ArrayNotSupported: it has none
         """
@@ -55,10 +55,10 @@ class Link:
                                                   self.backend_id)
 
     def target(self) -> str:
-        """System id of ``target_array``. No call mostly.
+        """System id of ``target_array``. Usually no call.
 
         :raises ArrayNotSupported: ``source_array`` has no record of it
-        :raises PeerUnreachable: it does not answer
+        :raises PeerUnreachable: it does not reply
         """
         self.number()
         try:
@@ -70,7 +70,7 @@ class Link:
                 f'replicated, does not answer: {error}') from error
 
     def is_number(self, number: int) -> bool:
-        """Whether that is the id of the record. No call mostly."""
+        """Whether that is the id of the record. Usually no call."""
         try:
             return number == self.number()
         except exceptions.ArrayNotSupported:
@@ -102,7 +102,7 @@ def copy_name(marked: bool, name: str) -> str:
 
 @contextlib.contextmanager
 def deadlines(*arrays: Array | None) -> Iterator[None]:
-    """The deadline of each array; it counts for its own calls only."""
+    """The deadline of each array; it applies to its own calls only."""
     with contextlib.ExitStack() as stack:
         for array in arrays:
             if array is not None:
@@ -111,9 +111,9 @@ def deadlines(*arrays: Array | None) -> Iterator[None]:
 
 
 def each(*actions: Callable[[], object]) -> None:
-    """Do all, even if some fail.
+    """Do all of them, even if some fail.
 
-    :raises: what the first of those raised
+    :raises: the first error
     """
     errors: list[Exception] = []
     for action in actions:
