@@ -57,7 +57,7 @@ class Ownership:
 def volumes(system_id: str, rows: Iterable[Row] = (), *,
             having: tuple[str, str | int] | None = None,
             names: Iterable[str | None] = ()) -> Ownership:
-    """Owners of volumes and views of an array.
+    """The owners of volumes and views of an array.
 
     :param rows: rows that are already known
     :param having: what provider_id must contain for more rows to be read from
@@ -81,7 +81,7 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
 def snapshots(system_id: str, rows: Iterable[Row] = (), *,
               having: tuple[str, str | int] | None = None,
               names: Iterable[str | None] = ()) -> Ownership:
-    """Owners of snapshots of an array; see ``volumes``."""
+    """The owners of snapshots of an array; see ``volumes``."""
     owners = Ownership()
     read = objects.SnapshotList.get_all
     # Cinder cannot search for several ids of snapshots at once.
