@@ -13,9 +13,9 @@
 """Faults at each step of each operation, through Cinder's own manager.
 
 Requests that are lost, refused or late, services that are killed, arrays and
-links that are gone: each of these at each call that an operation makes, which
-takes its time. What a user does is in ``tests.functional``, whose helpers
-these tests use; its import comes first, for it makes Cinder ready.
+links that fail: each of these at each call of an operation, which makes these
+tests slow. Users' workflows are in ``tests.functional``, whose helpers these
+tests use; its import comes first, because it initializes Cinder.
 """
 
 import tests.functional  # noqa: F401

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""At which of its calls to an array a service dies, or something happens."""
+"""Kills a service, or runs something, at a given call to an array."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ class Killed(BaseException):
 
 
 class Steps:
-    """Sees the driver's calls, and counts those that matter.
+    """Observes the driver's calls, and counts the relevant ones.
 
-    That are the first one, and each that is the first after a write.
+    These are the first one, and each that is the first after a write.
 
-    :param here: which calls count, by the address they go to
+    :param here: which calls count, by their destination address
     """
 
     def __init__(self, here: Callable[[str], bool] = bool) -> None:
@@ -57,14 +57,14 @@ class Steps:
 
 
 def no_undoing() -> Any:
-    """Nobody undoes what a killed service has done."""
+    """Disable undo: nothing undoes what a killed service has done."""
     return mock.patch('cinder_k2.flows.engine.Step.revert',
                       lambda *args, **kwargs: None)
 
 
 @contextlib.contextmanager
 def killed_at(number: int) -> Iterator[None]:
-    """End the service at a step. Nothing is undone, nothing gets through."""
+    """Kill the service at a step. Nothing is undone, nothing gets through."""
     def kill() -> None:
         stack.enter_context(mock.patch.object(
             transport.Transport, 'exchange', autospec=True,

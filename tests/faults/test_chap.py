@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""CHAP while requests fail, and services die."""
+"""CHAP while requests fail and services are killed."""
 
 import functools
 from typing import Any
@@ -32,7 +32,7 @@ FAILED = exception.VolumeBackendAPIException
 
 @ddt.ddt
 class FaultsTest(test_chap.ChapTestCase):
-    """Failures, kills and meetings."""
+    """Failures, kills and concurrent operations."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -58,7 +58,7 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assertEqual(1, len(self.profiles()))
 
     def test_a_lun_that_cannot_be_read(self) -> None:
-        """The whole host is taken back."""
+        """The whole host is removed again."""
         clone = self.backend.clone(self.volume)
         before = self.left()
         self.fault('status', 'GET', 'mappings', status=403)
@@ -66,7 +66,7 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assertEqual(before, self.left())
 
     def test_lost_replies(self) -> None:
-        """Every write is carried out, and none is answered at first."""
+        """Every write is carried out, and the first replies are lost."""
         for path in ('host_auth_profiles', 'hosts', 'hosts/*', 'host_iqns',
                      'mappings'):
             self.fault('reset', 'write', path, commit='after')
@@ -81,7 +81,7 @@ class FaultsTest(test_chap.ChapTestCase):
     @ddt.unpack
     def test_killed(self, part: str, step: str, profiles: int, hosts: int
                     ) -> None:
-        """Before one of its writes; then somebody attaches again."""
+        """Before one of its writes; then a user attaches again."""
         driver = self.backend.driver
         kill = mock.patch.object(
             getattr(driver._arrays.active.array, part), step,
@@ -97,7 +97,7 @@ class FaultsTest(test_chap.ChapTestCase):
                          host_iqns=1, host_auth_profiles=1)
 
     def test_killed_before_the_password_was_kept(self) -> None:
-        """The profile that is left has one that nobody knows."""
+        """The password of the leftover profile is lost."""
         self.make('host_auth_profiles', type='CHAP', password='x' * 12, **{
             key: naming.chap_profile(self.connector['initiator'])
             for key in ('name', 'username')})
@@ -115,7 +115,7 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assertEqual(self.told(first), self.told(second))
 
     def test_a_profile_that_cannot_be_removed(self) -> None:
-        """The detach is done; a warning names it."""
+        """The detach succeeds; a warning names the profile."""
         attachment = self.backend.attach(self.volume, self.connector)
         self.fault('status', 'DELETE', 'host_auth_profiles/*', status=403)
         self.backend.detach(attachment)
@@ -151,14 +151,14 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assert_left(volumes=3, volume_groups=3)
 
     def test_a_password_that_others_kept_first(self) -> None:
-        """Locks do not hold, but the database decides."""
+        """Locks do not prevent it, but the database decides."""
         self._others_keep('Kept-first-pass1')
         attachment = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, attachment)
         self.assertEqual(['Kept-first-pass1'], self.kept())
 
     def _others_keep(self, secret: str) -> None:
-        """Between looking into the database and keeping a password."""
+        """Between reading the database and storing a password."""
         secrets = self.backend.side.detach._chap.secrets
         generate = secrets.generate
 
@@ -175,7 +175,7 @@ class FaultsTest(test_chap.ChapTestCase):
     @ddt.data('driver_initiator_data_get',
               'driver_initiator_data_insert_by_key')
     def test_a_database_that_fails(self, method: str) -> None:
-        """Errors of databases tell what was to be stored."""
+        """Database errors quote the values to be stored."""
         before, secrets = self.left(), []
 
         def fail(ctxt: context.RequestContext, *args: Any) -> None:

@@ -34,7 +34,7 @@ GIB = 1 << 20
 
 
 class Member:
-    """A cinder-volume in a process of its own: tests/cluster_member.py."""
+    """A cinder-volume in its own process: tests/cluster_member.py."""
 
     def __init__(self, **options: Any) -> None:
         self._process = subprocess.Popen(
@@ -50,13 +50,13 @@ class Member:
             self.service = self.line()['service']
 
     def begin(self, *order: Any) -> None:
-        """Give an order."""
+        """Send a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + '\n')
         self._process.stdin.flush()
 
     def line(self) -> Any:
-        """The next line, progress or answer."""
+        """The next line, progress or reply."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -64,14 +64,14 @@ class Member:
         return json.loads(line)
 
     def end(self) -> Any:
-        """The answer to the order."""
+        """The reply to the command."""
         line = self.line()
         while 'progress' in line:
             line = self.line()
         return line
 
     def do(self, *order: Any) -> Any:
-        """Give an order, and wait for the answer."""
+        """Send a command, and wait for the reply."""
         self.begin(*order)
         return self.end()
 
@@ -80,7 +80,7 @@ class Member:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """Kill it at once."""
         atexit.unregister(self.kill)
         self._process.kill()
         self._process.communicate()
@@ -93,7 +93,7 @@ class Cluster:
         self._options = {'address': array.address, 'port': array.port,
                          'protocol': protocol, 'options': array.options()}
         self._state = cinder_env.temporary_directory()
-        # So nobody has to make the tables.
+        # So that the tables need not be created.
         shutil.copy(os.path.join(cinder_env.cinder().state, 'cinder.sqlite'),
                     self._state)
         self._members: dict[str, Member] = {}
@@ -122,14 +122,14 @@ def cluster(array: arrays.Served, protocol: str) -> Cluster:
 
 
 class ClusterTest(base.FunctionalTest):
-    """Members that do random operations on the same volumes.
+    """Members that run random operations on the same volumes.
 
-    It is for the driver alone to keep them apart on the array: Cinder's API
-    does what it does in a cloud, and everything else is a process's own.
+    Only the driver keeps them apart on the array: Cinder's API does what it
+    does in a cloud, and everything else is separate for each process.
     """
 
     profile = 'sdp'
-    # Of each of four threads.
+    # For each of four threads.
     steps = 20
 
     def setUp(self) -> None:
@@ -154,7 +154,7 @@ class ClusterTest(base.FunctionalTest):
 
     def test_all_meet_at_one_host(self) -> None:
         members = (self.first, self.second)
-        # Attaches and detaches overlap for sure.
+        # So that attaches and detaches overlap.
         self.array.control.set_latency(0.03)
         for member in members:
             member.begin('attach', 5)
@@ -166,7 +166,7 @@ class ClusterTest(base.FunctionalTest):
         self.check_nothing_is_left(*members)
 
     def test_one_is_killed(self) -> None:
-        """The other goes on, and clears up."""
+        """The other one continues, and cleans up."""
         self.array.control.set_latency(0.01)
         self.first.begin('mix', 3, 10)
         self.second.begin('mix', 4, 1000)
@@ -198,11 +198,11 @@ class ClusterTest(base.FunctionalTest):
             self.assertEqual([], member.do('locks')['wrong'])
 
     def found(self, kind: str) -> Any:
-        """What users have of that kind on the array."""
+        """The users' objects of that type on the array."""
         return self.array.control.leftovers().get(kind, [])
 
     def check_rows(self, rows: Any) -> None:
-        """See that database and array say the same."""
+        """Check that database and array agree."""
         marks = deferred_deletion.DeferredIds()
         for group in self.admin.list('volume_groups'):
             marks |= deferred_deletion.DeferredIds.parse(description_tags.read(
@@ -214,7 +214,7 @@ class ClusterTest(base.FunctionalTest):
     def _check_volumes(self, rows: Any,
                        marks: deferred_deletion.DeferredIds) -> None:
         made = [row for row in rows if row['ref']]
-        # Others came too late: their sources were gone.
+        # The others were too late: their sources were gone.
         self.assertEqual(set(), {row['status'] for row in rows
                                  if row not in made} - {'error'})
         volumes = [v for v in self.found('volumes')
@@ -256,7 +256,7 @@ class ClusterTest(base.FunctionalTest):
 
 
 class OldArrayClusterTest(ClusterTest):
-    """Views in place of thin clones, over Fibre Channel."""
+    """Views instead of thin clones, over Fibre Channel."""
 
     profile = 'k2'
     protocol = 'fc'

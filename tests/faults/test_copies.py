@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Copies that fail, are cut off, or meet other operations."""
+"""Copies that fail, are interrupted, or run with other operations."""
 
 import os
 import pathlib
@@ -52,7 +52,7 @@ class CopyFaultsTest(test_copies.DataTest):
         self.assertEqual(5 * 2, self.disks.total)
 
     def test_failures_leave_nothing(self) -> None:
-        """Whichever request fails, and when dd does."""
+        """Whichever request fails, and when dd fails."""
         snapshot = self.backend.create_snapshot(self.volume)
         before = self.left()
 
@@ -78,11 +78,11 @@ class CopyFaultsTest(test_copies.DataTest):
         self.assertEqual(before, self.left())
 
     def test_killed_while_copying(self) -> None:
-        """All that was made has gone when the volume in error is deleted."""
+        """All leftovers are removed when the volume in error is deleted."""
         before = self.left()
 
         def killed(*_: Any, **__: Any) -> None:
-            # A service that is no more sends nothing more.
+            # A killed service sends nothing more.
             self.fault('status', '*', '*', status=403, times=None)
             raise OSError('killed')
 
@@ -97,7 +97,7 @@ class CopyFaultsTest(test_copies.DataTest):
 
 
 class InterruptedTest(test_copies.DataTest):
-    """Copies that other operations meet, or that end too early."""
+    """Copies concurrent with other operations, or that end too early."""
 
     profile = 'sdp'
 
@@ -138,7 +138,7 @@ class InterruptedTest(test_copies.DataTest):
         self.assert_full(row)
 
     def test_killed_while_promoting_then_deleted(self) -> None:
-        """Volume, group, mappings: all goes with the volume."""
+        """Volume, group, mappings: all are deleted with the volume."""
         def killed(*_: Any, **__: Any) -> None:
             self.fault('status', '*', '*', status=403, times=None)
             raise OSError('killed')

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Failbacks that are cut short, or disturbed, and what is done then.
+"""Failbacks that are interrupted or disturbed, and what is done then.
 
-Whatever happens, what a host was told is written is not lost.
+In all cases, no data is lost whose write was confirmed to a host.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class CuttingTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def killed_after(self, state: str, array: arrays.Served
                      ) -> Iterator[None]:
-        """The service dies when an array has carried a command out."""
+        """Kill the service when an array has carried a command out."""
         command = replication.Replication.command_many
 
         def kill(this: Any, sessions: Any, wanted: str) -> Any:
@@ -65,7 +65,7 @@ class CuttingTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def meanwhile(self, number: int, act: Callable[[], Any]
                   ) -> Iterator[None]:
-        """Something happens when a replication snapshot was just taken."""
+        """Run something just after a replication snapshot was taken."""
         take, taken = replication.Replication.take_snapshots, []
 
         def watch(this: Any, sessions: Any) -> Any:
@@ -101,7 +101,7 @@ class CutShortTest(CuttingTest):
         self.sweep_attachments(self.volume)
 
     def sweep_attachments(self, volume: Any) -> None:
-        """Forget an attachment that could not be made."""
+        """Remove an attachment that failed."""
         volume.refresh()
         for attachment in volume.volume_attachment:
             attachment.destroy()
@@ -109,7 +109,7 @@ class CutShortTest(CuttingTest):
         volume.save()
 
     def test_killed_when_the_primary_has_taken_over(self) -> None:
-        """No host may write to what is about to be overwritten."""
+        """No host may write to volumes about to be overwritten."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self._assert_reserved()
@@ -119,7 +119,7 @@ class CutShortTest(CuttingTest):
         self.backend.detach(self.backend.attach(self.volume, self.host()))
 
     def test_failed_over_once_more_then(self) -> None:
-        """It is served again, and what is written then is never lost."""
+        """It is usable again, and data written then is never lost."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self.fails_over()
@@ -139,7 +139,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('newest', self.read(self.volume))
 
     def test_replication_ends_then(self) -> None:
-        """Nothing hands it over any more, so hosts can have it."""
+        """There will be no failback any more, so hosts can attach it."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self._assert_reserved()
@@ -148,7 +148,7 @@ class CutShortTest(CuttingTest):
         self.backend.detach(self.backend.attach(self.volume, self.host()))
 
     def test_reverted_then(self) -> None:
-        """What is written to it would be lost, whoever writes."""
+        """Anything written to it would be lost."""
         snapshot = self.backend.create_snapshot(self.volume)
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
@@ -161,7 +161,7 @@ class CutShortTest(CuttingTest):
         self.backend.delete_snapshot(snapshot)
 
     def test_a_host_is_just_getting_it(self) -> None:
-        """It looked before, and is mapped after the row was reserved."""
+        """It was checked before, and is mapped after the row was reserved."""
         side = self.backend.driver._arrays.of(self.volume)
         map_one = side.array.mappings.map
 
@@ -183,7 +183,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_the_primary_dies_when_all_is_home(self) -> None:
-        """Rows say secondary, where the copy is closed: it is opened."""
+        """Rows name the secondary, where the copy is closed: it is opened."""
         with self.killed_after('in_sync', self.primary):
             self.backend.fail_back()
         with self.lost(self.primary):
@@ -197,14 +197,14 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_a_host_comes_during_the_last_copying(self) -> None:
-        """It is refused, for what it writes would not go over."""
+        """It is refused, because its writes would not be copied."""
         with self.meanwhile(2, self._assert_reserved):
             self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('second', self.read(self.volume))
 
     def test_a_volume_is_deleted_meanwhile(self) -> None:
-        """Rows of the others say where they are all the same."""
+        """The rows of the others are still right."""
         self.fails_back()
         others = [self.replicated() for _ in range(2)]
         self.pass_time()
@@ -218,7 +218,7 @@ class CutShortTest(CuttingTest):
             self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_a_volume_is_deleted_before_cinder_has_saved(self) -> None:
-        """Cinder stops there, and saves nothing of groups any more."""
+        """Cinder stops there, and no longer saves the groups."""
         self.fails_back()
         groups = [self.group(kind) for kind in (
             test_failover.REPLICATED_GROUP, test_failover.EACH_REPLICATED)]
@@ -241,7 +241,7 @@ class CutShortTest(CuttingTest):
                 self.assert_group(group, status, 'available')
 
     def test_the_secondary_is_lost_and_the_service_restarts(self) -> None:
-        """The back end goes home, with what is there."""
+        """The back end fails back, with the data that is there."""
         with self.lost(self.secondary):
             self.assertTrue(self.backend.restart())
             self.fails_back()
@@ -253,7 +253,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_one_of_two_cannot_be_detached(self) -> None:
-        """The other goes home."""
+        """The other one fails back."""
         self.backend.enable()
         other = self.replicated()
         self.backend.attach(other, self.host())
@@ -281,14 +281,14 @@ class GroupCutShortTest(CuttingTest):
             self.write(volume, 'second')
 
     def _assert_all(self, array: arrays.Served) -> None:
-        """The volumes are there with their newest data; hosts get them."""
+        """The volumes have their latest data; hosts can attach them."""
         for volume in self.members:
             self.assertIs(array, self.holder(volume))
             self.assertEqual('second', self.read(volume))
             self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_hosts_may_have_had_one_of_them_since(self) -> None:
-        """Another failover freed one row, before its service was killed."""
+        """Another failover freed one row before its service was killed."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         freed = self.members[1]
@@ -305,7 +305,7 @@ class GroupCutShortTest(CuttingTest):
         self.backend.disable_replication(self.group_row)
 
     def test_one_of_them_is_changed_meanwhile(self) -> None:
-        """None goes home without the other."""
+        """None fails back without the other."""
         def change() -> None:
             row = self.backend.volume(self.members[1].id)
             row.update({'provider_id': json.dumps(
@@ -322,11 +322,11 @@ class GroupCutShortTest(CuttingTest):
 
 
 class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
-    """The service dies at each step of what is done to a consistency group."""
+    """Kill the service at each step of operations on a consistency group."""
 
     def _at_each_step(self, act: Callable[[Any], Any], away: bool,
                       check: Callable[[Any], Any]) -> None:
-        """Do it once more afterwards; nothing is left in the end."""
+        """Repeat it afterwards; nothing is left in the end."""
         for number in itertools.count():
             group = self._written(away)
             died = False
@@ -355,7 +355,7 @@ class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
         return group
 
     def _set_free(self, group: Any) -> None:
-        """What an operator does where Cinder itself does not."""
+        """The operator's action where Cinder does nothing."""
         self.reset_states()
         row = self.backend.group(group.id)
         row.status = 'available'
@@ -384,7 +384,7 @@ class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
 
 
 class SplitGroupTest(test_failover.FailoverTest):
-    """The rows of a group that say that it is in two places."""
+    """Groups whose rows name two arrays."""
 
     def test_it_is_left_alone(self) -> None:
         group = self.backend.create_group(
@@ -423,7 +423,7 @@ class SeveralTargetsTest(test_failover.FailoverTest):
     """Volumes on different targets."""
 
     def test_one_after_the_other(self) -> None:
-        """What the first target does not have goes to the second."""
+        """Volumes that the first target lacks are replicated to the second."""
         other = arrays.Served(self.profile, 'sim-third')
         self.retire(other)
         self.own('iscsi', driver_ssl_cert_verify=False, replication_device=(

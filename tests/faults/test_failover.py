@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What else goes on while a back end is failed over, or back.
+"""Operations during failover and failback.
 
-Cinder lets users work on volumes meanwhile, and a volume's newest data must
-never be what an operation takes for a copy.
+Cinder allows operations on volumes meanwhile, and none may mistake a volume's
+latest data for a copy.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class MeanwhileTest(test_failover.GroupsTest):
         return volume
 
     def away(self) -> Any:
-        """One that is failed over, with newer data."""
+        """A volume that was failed over, with newer data."""
         volume = self.written()
         self.fails_over()
         self.write(volume, 'newest')
@@ -68,7 +68,7 @@ class MeanwhileTest(test_failover.GroupsTest):
 
     def assert_newest(self, row: Any, array: arrays.Served, status: str
                       ) -> None:
-        """It is there, with its data, and its row says so."""
+        """It exists with its data, and its row is right."""
         self.assertIs(array, self.holder(row))
         self.assertEqual((status, 'newest'),
                          (row.replication_status, self.read(row)),
@@ -77,7 +77,7 @@ class MeanwhileTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def once(self, owner: Any, name: str, act: Callable[[], Any], *,
              before: bool = True) -> Any:
-        """Something happens before a function's first call, or after it."""
+        """Run something before a function's first call, or after it."""
         called, do = [], getattr(owner, name)
 
         def watch(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ class MeanwhileTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def told(self, array: arrays.Served, state: str, act: Callable[[], Any]
              ) -> Any:
-        """Something happens just before an array gets a command."""
+        """Run something just before an array receives a command."""
         command, done = replication.Replication.command_many, []
 
         def watch(this: Any, sessions: Any, wanted: str) -> Any:
@@ -140,7 +140,7 @@ class OperationsTest(MeanwhileTest):
 
     def test_replication_ends_before_rows_say_where_volumes_are(self
                                                                 ) -> None:
-        """The other array has taken over: what it has is no copy now."""
+        """The other array has taken over: its volumes are not copies now."""
         volume, save, told = self.written(), volume_failover._saved, []
         note = operations.Replication.note_unreplicated
 
@@ -163,7 +163,7 @@ class OperationsTest(MeanwhileTest):
         self.assert_newest(volume, self.primary, 'enabled')
 
     def test_replication_ends_before_cinder_has_saved(self) -> None:
-        """Cinder, which is late, does not say that it goes on."""
+        """Cinder saves later, and does not undo that."""
         volume = self.written()
         with self.once(self.backend.manager, 'finish_failover',
                        lambda: self.backend.retype(volume), before=False):
@@ -181,7 +181,7 @@ class OperationsTest(MeanwhileTest):
         self.assertEqual({}, self.count(self.primary))
 
     def test_replication_begins_anew_while_the_data_comes_home(self) -> None:
-        """The copy at home is another one by then, with other ids."""
+        """By then the copy on the primary is another one, with other ids."""
         volume = self.away()
 
         def off_and_on() -> None:
@@ -199,7 +199,7 @@ class OperationsTest(MeanwhileTest):
         self.assert_replicated(volume)
 
     def test_replication_ends_after_the_primary_took_over(self) -> None:
-        """It is not clear yet where the volume is, so that is refused."""
+        """The location of the volume is still unclear, so that is refused."""
         volume = self.away()
         with self.told(self.primary, 'in_sync', lambda: self.refused(
                 self.backend.retype, volume)):
@@ -209,7 +209,7 @@ class OperationsTest(MeanwhileTest):
         self.assert_replicated(volume)
 
     def test_an_array_that_dies_while_replication_ends(self) -> None:
-        """Whether it has ended nobody knows, so the row stays as it is."""
+        """It is unknown whether it has ended, so the row stays unchanged."""
         volume = self.written()
         with self.once(session_flows, '_suspend', lambda: self.primary.control.
                        add_fault(LOST), before=False):
@@ -231,7 +231,7 @@ class OperationsTest(MeanwhileTest):
 
     def _clones(self, owner: Any, name: str, move: Callable[[], Any]
                 ) -> Any:
-        """A volume that was moved while somebody made a clone of it."""
+        """A volume that was moved while a clone of it was created."""
         volume = self.written()
         if move == self.fails_back:
             self.fails_over()
@@ -262,7 +262,7 @@ class OperationsTest(MeanwhileTest):
         self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_a_source_of_clones(self) -> None:
-        """Its row says so still when it is back where they are."""
+        """Its row is still marked when it is back where they are."""
         volume = self.written()
         self.backend.clone(volume, **PLAIN, kaminario__clone_strategy='view')
         for move in (self.fails_over, self.fails_back):
@@ -270,7 +270,7 @@ class OperationsTest(MeanwhileTest):
             self.assertTrue(self.ids(volume)['has_clones'])
 
     def test_clones_all_the_time(self) -> None:
-        """It stays where it is, and its row says why."""
+        """It stays where it is, and its row has the reason."""
         volume = self.away()
         write = volume_failover._rewrite
         with mock.patch.object(
@@ -282,7 +282,7 @@ class OperationsTest(MeanwhileTest):
         self.fails_back()
 
     def test_a_volume_that_somebody_else_moves(self) -> None:
-        """Nobody says that all is well."""
+        """It is not reported as successful."""
         volume = self.written()
         home = self.ids(volume)
 
@@ -300,7 +300,7 @@ class OperationsTest(MeanwhileTest):
         volume.save()
 
     def test_a_device_that_is_gone(self) -> None:
-        """The older copy is nobody's to use."""
+        """The older copy must not be used."""
         group = self.group(EACH_REPLICATED, 1)
         volume, = self.backend.members(group)
         self.write(volume, 'first')
@@ -330,7 +330,7 @@ class SplitTest(MeanwhileTest):
 
     @contextlib.contextmanager
     def stuck(self, volume: Any) -> Any:
-        """The secondary lets one volume not be copied home."""
+        """The secondary prevents one volume from being failed back."""
         command = replication.Replication.command_many
         held = {one['id'] for one in self.secondary.admin.list(
             'replication/sessions') if volume.id in one['name']}
@@ -374,7 +374,7 @@ class SplitTest(MeanwhileTest):
             self.assertNothingLeft()
 
     def test_rows_that_were_saved_in_part(self) -> None:
-        """One session for all: nothing is known to be the newest."""
+        """One session for all: it is unknown which data is the latest."""
         group = self.group(REPLICATED_GROUP)
         members = self.backend.members(group)
         self.pass_time()
@@ -397,7 +397,7 @@ class SplitTest(MeanwhileTest):
         self.backend.fail_back()
 
     def test_a_group_that_the_arrays_do_not_know(self) -> None:
-        """It is Cinder's alone, so nobody asks where its volumes are."""
+        """Only Cinder has it, so no array is asked for its volumes."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           vendor__colour='red')
         here = self.backend.create_volume(1, group)
@@ -419,7 +419,7 @@ class SplitTest(MeanwhileTest):
         self.backend.delete_group(group)
 
     def test_a_plain_group(self) -> None:
-        """It is deleted on both, and does not change hands."""
+        """It is deleted on both, and is not failed over."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         here = self.backend.create_volume(1, group)
@@ -443,7 +443,7 @@ class SplitTest(MeanwhileTest):
         self.assertNothingLeft()
 
     def test_one_that_another_would_join(self) -> None:
-        """No second volume group is made for that."""
+        """No second volume group is created for that."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         self.backend.create_volume(1, group)
@@ -459,7 +459,7 @@ class SplitTest(MeanwhileTest):
         self.assertEqual(before, self.count(self.secondary))
 
     def test_a_volume_that_is_made_for_one(self) -> None:
-        """Not apart from the others, whatever it is made of."""
+        """Not apart from the others, whatever its source."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         self.backend.create_volume(1, group)
@@ -487,7 +487,7 @@ class FaultsTest(MeanwhileTest):
 
     def _fail_back_both(self, one: Any, other: Any, method: str, path: str
                         ) -> None:
-        """The primary is busy with something of the first."""
+        """The primary is busy with an object of the first."""
         self.primary.control.add_fault({
             'kind': 'busy', 'method': method, 'path': path, 'times': 100000})
         self.backend.fail_back()
@@ -500,7 +500,7 @@ class FaultsTest(MeanwhileTest):
         self.assertIs(self.primary, self.holder(one))
 
     def test_a_delete_that_waited_for_the_other_array(self) -> None:
-        """What is left to do has time of its own."""
+        """The cleanup has its own deadline."""
         volume, unprotect = self.replicated(), operations.Replication.unprotect
 
         def wait(this: Any, *args: Any) -> None:
@@ -531,7 +531,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_replicated(one, size=2)
 
     def test_an_array_that_dies_with_many_volumes(self) -> None:
-        """It is not asked for each of them."""
+        """It is not called for each of them."""
         volumes = [self.replicated() for _ in range(6)]
         self.pass_time()
         self.fails_over()
@@ -572,7 +572,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_newest(volume, self.primary, 'enabled')
 
     def test_one_that_takes_too_long(self) -> None:
-        """The others have lost their hosts, and wait for ten minutes."""
+        """The others are unmapped, and wait for ten minutes."""
         quick, slow = self.replicated(), self.replicated()
         self.pass_time()
         self.fails_over()
@@ -596,13 +596,13 @@ class FaultsTest(MeanwhileTest):
         self.fails_back()
 
     def _fail_back_in_doubt(self) -> None:
-        """Nobody knows whether the primary has taken over."""
+        """It is unknown whether the primary has taken over."""
         with self.told(self.primary, 'failed_over',
                        lambda: self.primary.control.add_fault(LOST)):
             self.backend.fail_back()
 
     def test_the_primary_may_have_taken_over(self) -> None:
-        """No host gets the volume before that is clear."""
+        """No host can attach the volume before that is clear."""
         volume = self.away()
         self._fail_back_in_doubt()
         self.assert_row(volume, 'error', 'available', self.secondary,
@@ -616,7 +616,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_newest(volume, self.primary, 'enabled')
 
     def test_replication_of_a_group_ends_then(self) -> None:
-        """Nothing hands it over any more, so hosts can have it."""
+        """There will be no failback any more, so hosts can attach it."""
         group = self.group(REPLICATED_GROUP)
         members = self.backend.members(group)
         self.pass_time()
@@ -630,7 +630,7 @@ class FaultsTest(MeanwhileTest):
             self.assertIs(self.secondary, self.holder(volume))
 
     def test_made_away_and_failed_over_again(self) -> None:
-        """It is as it was: replicated, and watched."""
+        """It is as before: replicated, and monitored."""
         left = self.replicated()
         self.fails_over()
         self.backend.enable()
@@ -651,7 +651,7 @@ class GroupCommandsTest(groups.GroupsTest):
     """The same for a group that is failed over by itself."""
 
     def test_a_group_while_the_back_end_comes_home(self) -> None:
-        """Nobody gets its volumes when they are about to be handed over."""
+        """Its volumes cannot be attached when they are about to be moved."""
         group = self.enabled(1, groups.EACH)
         volume, = self.volumes
         self.time_passes()
@@ -699,7 +699,7 @@ class GroupCommandsTest(groups.GroupsTest):
 
 @ddt.ddt
 class StartTest(test_failover.FailoverTest):
-    """The service starts while the primary is not itself."""
+    """The service starts while the primary has a problem."""
 
     @ddt.data({'kind': 'garbage'}, {'kind': 'busy'}, {'kind': 'empty'},
               {'kind': 'status', 'status': 401},

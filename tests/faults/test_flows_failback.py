@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Everything comes home, whatever happens at any call of the flow."""
+"""All units fail back, whatever happens at any call of the flow."""
 
 import contextlib
 import itertools
@@ -49,7 +49,7 @@ class FailBackTest(pair.AwayTest):
 
     @ddt.data('before', 'after')
     def test_a_service_that_is_killed_at_every_call(self, when):
-        """The next call brings all home; so do all failovers after it."""
+        """The next call fails back everything; so do all later failovers."""
         self.slowly()
 
         def kill(place):
@@ -91,7 +91,7 @@ class FailBackTest(pair.AwayTest):
         self.assertEqual(name == 'one', 'do not attach it on' in reasons)
 
     def assert_truthful(self, outcomes):
-        """Each unit is where its outcome says it is."""
+        """Each unit is where its outcome says."""
         for unit, one, two in zip(self.units, self.one.states(self.units),
                                   self.two.states(self.units)):
             outcome = outcomes[unit.key]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Generic volume groups while requests fail, and services die."""
+"""Generic volume groups while requests fail and services are killed."""
 
 import functools
 from typing import Any
@@ -30,13 +30,13 @@ from tests.functional import test_groups
 
 @ddt.ddt
 class FaultsTest(test_groups.GroupsTest):
-    """Faults, and services that die."""
+    """Faults, and services that are killed."""
 
     profile = 'sdp'
     keeps_budgets = False
 
     def each_fault(self, *places: str, times: int = 3) -> Any:
-        """What lets each of some calls of these kinds fail, in turn."""
+        """Let each of some calls of these kinds fail, in turn."""
         for place in places:
             for after in range(times):
                 yield functools.partial(self.fault, 'status', *place.split(),
@@ -44,7 +44,7 @@ class FaultsTest(test_groups.GroupsTest):
 
     def attempt(self, fault: Any, operation: Any, *args: Any, **kwargs: Any
                 ) -> Any:
-        """What it returns; None when it failed, as it may."""
+        """The result; None when it failed, which is allowed."""
         fault()
         try:
             return operation(*args, **kwargs)
@@ -88,7 +88,7 @@ class FaultsTest(test_groups.GroupsTest):
         self.assert_rows_are_true()
 
     def test_a_move_back_that_fails_is_known(self) -> None:
-        """The row says then where the volume is."""
+        """The row then shows where the volume is."""
         group = self.group(1)
         other = self.backend.create_volume(1)
         self.fault('status', 'POST', 'volume_groups', status=403)
@@ -103,7 +103,7 @@ class FaultsTest(test_groups.GroupsTest):
         self.assert_left(volumes=2, volume_groups=1)
 
     def killed_while_moving(self, when: str) -> tuple[Any, Any]:
-        """A volume joins, another leaves, and the service dies then."""
+        """A volume joins, another leaves, and the service is killed."""
         group = self.group(1)
         other = self.backend.create_volume(1)
         with mock.patch.object(group_update.GroupUpdate, when, autospec=True,
@@ -124,7 +124,7 @@ class FaultsTest(test_groups.GroupsTest):
 
     @ddt.data('_drop_former', '_arrive')
     def test_killed_while_moving_and_used(self, when: str) -> None:
-        """The array is asked where it is."""
+        """The array is asked for its location."""
         group, other = self.killed_while_moving(when)
         self.assertIs(True, self.ids(other)['moving'])
         self.fill(other)
@@ -158,7 +158,7 @@ class FaultsTest(test_groups.GroupsTest):
 
     @ddt.data('group', 'snapshot')
     def test_killed_while_copying(self, kind: str) -> None:
-        """Deleting the group then clears up, and frees the source."""
+        """Deleting the group then cleans up, and releases the source."""
         source = self.group(2)
         origin = taken = self.backend.create_group_snapshot(source)
         if kind == 'group':
@@ -188,14 +188,14 @@ class FaultsTest(test_groups.GroupsTest):
         self.backend.update_group(source, remove=self.volumes)
 
     def attempt_killed(self, operation: Any, *args: Any) -> None:
-        """It dies on the way."""
+        """The service is killed on the way."""
         try:
             operation(*args)
         except (steps.Killed, backend.OperationFailed):
             pass
 
     def test_deletions_are_repeated(self) -> None:
-        """Nothing is forgotten, whatever call fails."""
+        """No object is left over, whichever call fails."""
         for fault in self.each_fault('DELETE vol*', 'PATCH vol*', times=2):
             group = self.group(2)
             clone = self.backend.clone(self.volumes[0])
@@ -208,7 +208,7 @@ class FaultsTest(test_groups.GroupsTest):
             self.assertNothingLeft()
 
     def test_lost_replies(self) -> None:
-        """What the array did all the same is done once."""
+        """Writes carried out without a reply are not repeated."""
         for method in ('POST', 'PATCH', 'DELETE'):
             self.fault('reset', method, '*', commit='after', times=2)
         group = self.group(2)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deletions of sources and clones that are cut off, and go on later."""
+"""Deletions of sources and clones that are interrupted and repeated."""
 
 import json
 from typing import Any
@@ -22,12 +22,12 @@ from tests.functional import test_hidden
 
 
 class KilledTest(test_hidden.HiddenTest):
-    """Services that die, and their work that others finish."""
+    """Killed services, whose work others finish."""
 
     profile = 'sdp'
 
     def test_killed_after_the_clone_was_deleted(self) -> None:
-        """Cinder repeats a deletion that was under way."""
+        """Cinder repeats a deletion that had started."""
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(self.volume)
         for path in ('snapshots/*', 'volumes/*', 'volume_groups/*'):

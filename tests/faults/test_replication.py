@@ -35,12 +35,11 @@ Act = Callable[['FaultsTest', Any], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """Something that is done to a volume.
+    """An operation on a volume.
 
-    :ivar before: makes the volume, or makes that of the last round ready
-    :ivar act: what goes wrong, whose result is the volume if it makes it
-    :ivar again: what the user does then
-    :ivar good: looks whether all is well in the end
+    |:ivar before: creates the volume, or prepares that of the last round
+    |:ivar act: the step that fails; returns the volume if it creates it |:ivar
+    again: the user's next action |:ivar good: checks the final state
     """
 
     before: Act
@@ -129,7 +128,7 @@ OPERATIONS = {
 }
 
 
-# What Cinder calls the driver by for them.
+# Cinder's calls to the driver for them.
 METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
            'retype_on': 'retype', 'retype_off': 'retype',
            'extend': 'extend_volume', 'fail_over': 'failover_host',
@@ -139,11 +138,11 @@ METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
 class FaultsTest(replicated.ReplicatedTest):
     """Helpers."""
 
-    # Fewer tries to reach what is lost, and looks at what does not come.
+    # Fewer retries to a lost array, and fewer checks for missing objects.
     options = {'k2_retry_timeout': 20, 'k2_failback_timeout': 300}
 
     def assert_runs(self, row: Any, array: arrays.Served) -> None:
-        """A volume is there, whole, and replicated to the other array."""
+        """A volume exists, complete, and replicated to the other array."""
         self.assertIs(array, self.holder(row))
         self.assertEqual(('enabled', 'available'), (
             row.replication_status, row.status),
@@ -162,7 +161,7 @@ class FaultsTest(replicated.ReplicatedTest):
             if 'cv-' in volume['name']])
 
     def assert_plain(self, row: Any) -> None:
-        """A volume is there, whole, and there is nothing else."""
+        """A volume exists, complete, and nothing else."""
         row.refresh()
         self.assertEqual(('disabled', 'available'), (
             row.replication_status, row.status))
@@ -187,14 +186,14 @@ class FaultsTest(replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def reset_states(self) -> None:
-        """What an operator does where Cinder itself does not."""
+        """The operator's action where Cinder does nothing."""
         for row in self.backend.volumes():
             if row.status not in ('available', 'error'):
                 row.update({'status': 'available', 'migration_status': None})
                 row.save()
 
     def tries(self, operation: Operation, volume: Any) -> BaseException | None:
-        """What became of an operation."""
+        """The result of an operation."""
         try:
             operation.act(self, volume)
         except (Exception, steps.Killed) as error:
@@ -202,7 +201,7 @@ class FaultsTest(replicated.ReplicatedTest):
         return None
 
     def goes_on(self, operation: Operation, volume: Any, case: str) -> None:
-        """The user does it again; then all must be well."""
+        """The user repeats it; then everything must be right."""
         self.reset_states()
         rows = self.backend.volumes()
         volume = volume or (rows[0] if rows else None)
@@ -235,7 +234,7 @@ class KilledTest(FaultsTest):
 
     @ddt.data(*OPERATIONS)
     def test_at_the_end(self, name: str) -> None:
-        """All is done, and Cinder has not saved it yet."""
+        """Everything is done, and Cinder has not saved it yet."""
         operation = OPERATIONS[name]
         volume = operation.before(self, None)
         driver, method = self.backend.manager.driver, METHODS[name]
@@ -254,12 +253,12 @@ class KilledTest(FaultsTest):
 
 @ddt.ddt
 class NeverMadeTest(FaultsTest):
-    """A volume that was being made, and another array serves by now."""
+    """A volume whose creation was interrupted before a failover."""
 
     @ddt.data(*itertools.product((True, False), ('deleted first', 'moved')))
     @ddt.unpack
     def test_killed(self, away: bool, how: str) -> None:
-        """Whichever array serves when it is deleted, nothing is left."""
+        """Whichever array is active when it is deleted, nothing is left."""
         for specs in (replicated.REPLICATED, {}):
             for number in itertools.count():
                 if away:
@@ -282,7 +281,7 @@ class NeverMadeTest(FaultsTest):
 
     @ddt.data(True, False)
     def test_a_snapshot(self, away: bool) -> None:
-        """Its volume may be on the other array by now, and can go."""
+        """Its volume may be on the other array by now, and can be deleted."""
         volume = self.replicated()
         self.pass_time()
         if away:
@@ -306,7 +305,7 @@ class NeverMadeTest(FaultsTest):
         self.come_home()
 
     def test_the_primary_is_lost_with_it(self) -> None:
-        """The secondary keeps nothing; the log tells of the primary."""
+        """The secondary has no leftovers; those of the primary are logged."""
         for number in itertools.count():
             with steps.killed_at(number):
                 error = self.tries(self._creation(replicated.REPLICATED),
@@ -331,7 +330,7 @@ class NeverMadeTest(FaultsTest):
 
     def _slow_sweep(self, *args: Any,
                     sweep: Callable[..., None] = replication.sweep) -> None:
-        """Of what is lost: it may take all the time of the operation."""
+        """A lost array: it may take all the time of the operation."""
         self.clock.sleep(self.options['k2_retry_timeout'])
         sweep(*args)
 
@@ -342,7 +341,7 @@ class NeverMadeTest(FaultsTest):
             act=lambda test, _: test.backend.create_volume(1, **specs))
 
 
-# How each call may go wrong once, without harm.
+# How each call may fail once, without harm.
 FAULTS = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
           'lost_reset': {'kind': 'reset', 'commit': 'after'},
           'early_500': {'kind': 'status', 'status': 500, 'commit': 'before'},
@@ -352,7 +351,7 @@ FAULTS = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
 
 @ddt.ddt
 class LostRepliesTest(FaultsTest):
-    """Every call goes wrong once; the operation passes."""
+    """Every call fails once; the operation succeeds."""
 
     @ddt.data(*OPERATIONS)
     def test_at(self, name: str) -> None:
@@ -387,7 +386,7 @@ class LostRepliesTest(FaultsTest):
 
 @ddt.ddt
 class LostArrayTest(FaultsTest):
-    """An array goes away at a call to it, and comes back later."""
+    """An array is lost at a call to it, and comes back later."""
 
     @ddt.data(*itertools.product(OPERATIONS, ('primary', 'secondary')),
               ('fail_back', 'link'))
@@ -402,7 +401,7 @@ class LostArrayTest(FaultsTest):
             if not lost:
                 break
             if error is None and name in ('delete', 'retype_off'):
-                # It ended on one side only, as the log says.
+                # It ended on one side only, according to the log.
                 self.clear(self.secondary, volume)
                 operation.good(self, volume)
                 continue
@@ -412,7 +411,7 @@ class LostArrayTest(FaultsTest):
 
     @ddt.data(*OPERATIONS)
     def test_without_link(self, name: str) -> None:
-        """The arrays do not see each other; the driver sees both."""
+        """The arrays cannot reach each other; the driver reaches both."""
         operation = OPERATIONS[name]
         volume = operation.before(self, None)
         self.primary.control.cut_link()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What rows say of replication that has stopped, or has only half begun."""
+"""Rows of volumes whose replication has stopped or started in part."""
 
 from collections.abc import Callable
 import contextlib
@@ -40,15 +40,15 @@ BROKEN = {'kind': 'status', 'status': 500, 'method': 'DELETE',
 class TruthTest(replicated.ReplicatedTest):
     """Helpers."""
 
-    # Fewer tries to reach what is lost.
+    # Fewer retries to a lost array.
     options = {'k2_retry_timeout': 20}
 
     def look(self) -> None:
-        """What Cinder does once a minute."""
+        """Cinder's periodic call, once a minute."""
         self.backend.manager._report_driver_status(self.backend.context)
 
     def tell(self, row: Any, *states: str) -> None:
-        """Somebody commands the session of a volume or group here."""
+        """Another user sends a command to the session of a volume or group."""
         session, = self.primary.admin.list('replication/sessions',
                                            name=f'ssn-{row.id}')
         for state in states:
@@ -56,13 +56,13 @@ class TruthTest(replicated.ReplicatedTest):
                                       name=session['name'], state=state)
 
     def forget_sessions(self) -> None:
-        """Somebody deletes all that are idle."""
+        """Another user deletes all idle sessions."""
         for array in (self.secondary, self.primary):
             for session in array.admin.list('replication/sessions'):
                 array.admin.delete('replication/sessions', session['id'])
 
     def let_nothing_begin(self) -> None:
-        """No session starts, and none is deleted, until all is calm."""
+        """No session starts, and none is deleted, until the faults end."""
         for fault in (REFUSED, BROKEN):
             self.primary.control.add_fault(fault)
 
@@ -73,7 +73,7 @@ class TruthTest(replicated.ReplicatedTest):
 
 
 class MissingTest(TruthTest):
-    """Sessions that are idle or gone, and nobody says so."""
+    """Sessions that are idle or gone without a report."""
 
     def test_idle(self) -> None:
         volume, other = self.replicated(), self.replicated()
@@ -116,7 +116,7 @@ class MissingTest(TruthTest):
         self.assert_status(volume, 'error')
 
     def test_in_an_operation(self) -> None:
-        """That may have stopped it; it is looked at again afterwards."""
+        """The operation may have stopped it; it is checked again later."""
         volume = self.replicated()
         self.look()
         volume.update({'status': 'retyping'})
@@ -175,10 +175,10 @@ class MissingTest(TruthTest):
 
 
 class EndingTest(TruthTest):
-    """Replication that ends while the target is slow, or lost."""
+    """Ending replication while the target is slow, or lost."""
 
     def test_an_array_that_is_busy_then(self) -> None:
-        """What the other one has taken of the time is not its doing."""
+        """It is not blamed for the other one's delay."""
         volume, look = self.replicated(), stop._look_there
         self.pass_time()
 
@@ -198,10 +198,10 @@ class EndingTest(TruthTest):
 
 
 class HalfBegunTest(groups.GroupsTest, TruthTest):
-    """Replication that could not begin, nor be taken back."""
+    """Replication that could neither start nor be undone."""
 
     def _half_begun(self) -> Any:
-        """A volume of which that is so."""
+        """A volume in that state."""
         volume = self.backend.create_volume()
         self.let_nothing_begin()
         self.assertRaises(backend.OperationFailed, self.backend.retype,
@@ -259,7 +259,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         return bool(lost)
 
     def test_the_target_is_lost_while_a_volume_is_made(self) -> None:
-        """What it has by then goes with the volume."""
+        """Its objects are deleted with the volume."""
         number = 0
         while self._lost_at(number, self.replicated):
             for volume in self.backend.volumes():
@@ -277,7 +277,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
             self.assertNothingLeft()
 
     def test_the_reason_is_the_first_refusal(self) -> None:
-        """Not that of the look for leftovers."""
+        """Not that of the search for leftovers."""
         self.backend.delete_volume(self.replicated())
         self.primary.control.cut_link()
         self.secondary.control.add_fault(
@@ -288,7 +288,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         self.backend.delete_volume(failure.row)
 
     def test_a_target_that_does_not_answer(self) -> None:
-        """Rows have to say which array it is, and nobody knows yet."""
+        """Rows must name the array, which is not known yet."""
         self.own('iscsi', replication_device=self.device())
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': '*', 'path': '*'})
@@ -305,7 +305,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
 
 
 class ManagedTest(TruthTest):
-    """Somebody's volume, of which only the management failed."""
+    """A foreign volume whose management failed."""
 
     def test_replication_that_had_begun(self) -> None:
         admin = self.primary.admin
@@ -329,7 +329,7 @@ class ManagedTest(TruthTest):
 
 
 class OtherTargetsTest(test_replication.ThreeArraysTest):
-    """Arrays number their sessions alike."""
+    """Arrays use the same ids for their sessions."""
 
     def test_a_life(self) -> None:
         one, two = self.replicated(), self.replicated(
@@ -354,7 +354,7 @@ class OtherTargetsTest(test_replication.ThreeArraysTest):
 
 
 class StaleCopyTest(test_replication.ThreeArraysTest):
-    """What a former target has, which was lost when it was to go."""
+    """Leftovers on a former target, which was lost during the cleanup."""
 
     options = {'k2_retry_timeout': 20}
 
@@ -378,7 +378,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.third.control.advance(seconds)
 
     def _moved(self) -> Any:
-        """A volume that is copied to the third array by now."""
+        """A volume that is replicated to the third array by now."""
         volume = self.replicated()
         self.write(volume, 'old')
         self.pass_time()
@@ -420,7 +420,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self._assert(volume, 'failed-over', self.third, 'new')
 
     def test_after_a_failover_and_back(self) -> None:
-        """It is known still who has the copy."""
+        """The array with the copy is still known."""
         volume = self._moved()
         self.backend.fail_over('moon')
         self.assertEqual(self._system(self.primary),
@@ -434,7 +434,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.assertNotIn('target', self.ids(volume))
 
     def test_a_group(self) -> None:
-        """All of it, also if a row of it does not tell."""
+        """All of it, even if one of its rows does not show it."""
         specs = {**REPLICATED, 'replication_enabled': '<is> True'}
         group = self.backend.create_group(
             self.backend.volume_type(**specs, **test_replication.MOON),
@@ -460,7 +460,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.backend.disable_replication(group)
 
     def _opened(self) -> Any:
-        """A volume whose stale copy an earlier version has let serve."""
+        """A volume whose stale copy an earlier version made active."""
         volume = self._moved()
         session, = self.secondary.admin.list('replication/sessions')
         self.secondary.admin.update(
@@ -483,7 +483,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.assertEqual('new', self.read(volume))
 
     def test_two_sides_that_do_not_belong_together(self) -> None:
-        """Neither is overwritten, nor deleted."""
+        """Neither is overwritten or deleted."""
         volume = self._opened()
         self.backend.fail_back()
         self._assert(volume, 'error', self.secondary, 'old')
@@ -497,10 +497,10 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
 
 
 class TypesTest(TruthTest):
-    """Types, and cinder.conf, that change behind the volumes' backs."""
+    """Types, and cinder.conf, that change independently of volumes."""
 
     def test_a_type_that_is_wrong_now(self) -> None:
-        """It says nothing about deduplication, so nothing is copied."""
+        """Its deduplication is unknown, so nothing is copied."""
         for specs, check in ((REPLICATED, self.assert_replicated),
                              ({}, self.assert_alone)):
             volume = self.replicated(**test_replication.RPO)
@@ -511,7 +511,7 @@ class TypesTest(TruthTest):
             self._set_rpo(kind, '600')
 
     def test_a_volume_that_could_not_be_made(self) -> None:
-        """It can be deleted all the same."""
+        """It can still be deleted."""
         for right in (True, False):
             failure = self.assertRaises(
                 backend.OperationFailed, self.replicated,
@@ -533,7 +533,7 @@ class TypesTest(TruthTest):
         return session['rpo']
 
     def test_the_interval_is_that_of_the_session(self) -> None:
-        """Whatever cinder.conf has said since."""
+        """Even if cinder.conf has changed since."""
         volume = self.replicated()
         read = config.replication_targets
         self.enterContext(mock.patch.object(
@@ -547,7 +547,7 @@ class TypesTest(TruthTest):
         self.assertEqual(900, self._rpo())
 
     def test_another_interval_away(self) -> None:
-        """The array takes it on the source only."""
+        """The array accepts it on the source only."""
         volume = self.replicated()
         self.pass_time()
         self.backend.fail_over()
@@ -565,7 +565,7 @@ class GroupExtendTest(groups.GroupsTest, TruthTest):
     """All volumes of a consistency group have one session."""
 
     def test_while_one_grows_the_other_is_not_in_error(self) -> None:
-        """Also on an array that wants the session idle for that (VOL-4)."""
+        """Also on an array that requires an idle session for that (VOL-4)."""
         for array in (self.primary, self.secondary):
             array.control.set_behaviors(grow_suspended=False)
             self.addCleanup(array.control.set_behaviors, grow_suspended=True)

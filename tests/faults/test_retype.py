@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Services that are killed while replication begins, ends or moves."""
+"""Services that are killed while replication starts, ends or moves."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class KilledRetypes(test_replication_truth.TruthTest,
 
     def assert_true_when_killed(self, begin: dict[str, str], **specs: str
                                 ) -> None:
-        """At each step, and when only Cinder has still to save it."""
+        """At each step, and when only Cinder's save is missing."""
         number = 0
         while self.dies_in(steps.killed_at(number), begin, specs):
             number += 1
@@ -54,7 +54,7 @@ class KilledRetypes(test_replication_truth.TruthTest,
 
     def dies_in(self, kill: contextlib.AbstractContextManager[None],
                 begin: dict[str, str], specs: dict[str, str]) -> bool:
-        """Whether a retype was killed; all that rows say then is true."""
+        """Whether a retype was killed; checks that the rows are right then."""
         volume, died = self.backend.create_volume(**begin), True
         self.pass_time()
         with contextlib.suppress(steps.Killed), kill:
@@ -74,7 +74,7 @@ class KilledRetypes(test_replication_truth.TruthTest,
 
 
 class KilledRetypeTest(KilledRetypes):
-    """The service dies in a retype, and nobody tries it again."""
+    """The service is killed in a retype, which is not repeated."""
 
     def test_off(self) -> None:
         self.assert_true_when_killed(REPLICATED)
@@ -101,11 +101,11 @@ class KilledRedirectTest(KilledRetypes, test_replication.ThreeArraysTest):
 class KilledGroupCommandTest(groups.GroupsTest,
                              test_replication_truth.TruthTest,
                              replication_faults.FaultsTest):
-    """The service dies when it replicates a group of volumes, or ends that."""
+    """The service is killed while it enables or disables replication."""
 
     def _has_a_way_out(self, number: int, begin: Callable[[Any], Any],
                        act: Callable[[Any], Any]) -> bool:
-        """The one of the guide: look again, then turn it off."""
+        """The recovery in the guide: enable it again, then disable it."""
         group = self.group(2, groups.EACH)
         begin(group)
         self.pass_time()

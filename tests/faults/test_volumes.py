@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes and attachments while replies are lost and arrays misbehave."""
+"""Volumes and attachments with lost replies and misbehaving arrays."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tests.functional import base
 
 Act = Callable[..., Any]
 
-# How one request can go wrong and the operation still has to succeed.
+# How one request can fail while the operation still has to succeed.
 FAULTS: dict[str, dict[str, Any]] = {
     'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
     'lost_500': {'kind': 'status', 'status': 500, 'commit': 'after'},
@@ -44,7 +44,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 
 def _operations() -> dict[str, tuple[Act, Act]]:
-    """Name, what to do before, and the operation on what that returns."""
+    """Name, preparation, and the operation on its result."""
     def volume(test: base.FunctionalTest) -> Any:
         return test.backend.create_volume(1)
 
@@ -81,7 +81,7 @@ def _operations() -> dict[str, tuple[Act, Act]]:
 
 
 OPERATIONS = _operations()
-# What an array that does not know X-K2-Sequence may do to a reply.
+# What an array without X-K2-Sequence may do to a reply.
 WITHOUT_SEQUENCES = ('lost_502', 'lost_reset', 'early_502', 'busy', 'empty',
                      'truncated')
 
@@ -102,7 +102,7 @@ def _cases(operation: str, writes: int, kinds: Sequence[str]
 
 @ddt.ddt
 class LostRepliesTest(base.FunctionalTest):
-    """A write goes wrong; the operation succeeds, and only once."""
+    """A write fails; the operation succeeds, and only once."""
     keeps_budgets = False
 
     @ddt.data(*OPERATIONS)
@@ -152,9 +152,9 @@ class LostRepliesTest(base.FunctionalTest):
 class RefusalsTest(base.FunctionalTest):
     """One request of an operation is refused, whichever.
 
-    The operation may fail. Then Cinder's own ways of clearing up, deleting
-    and detaching, must get rid of everything; and a failed attach, which
-    Cinder never detaches, must leave nothing by itself.
+    The operation may fail. Then Cinder's own cleanup, deleting and detaching,
+    must remove everything; and a failed attach, which Cinder never detaches,
+    must clean up by itself.
     """
 
     @ddt.data(*OPERATIONS)
@@ -198,7 +198,7 @@ class RefusalsTest(base.FunctionalTest):
     def _forget_idle_hosts(self) -> None:
         """A host that could not be removed may stay, with a warning.
 
-        It has no volumes, and its next attach takes it up again.
+        It has no volumes, and its next attach uses it again.
         """
         left = self.array.control.leftovers()
         if 'hosts' in left:
@@ -235,7 +235,7 @@ class OddArraysTest(base.FunctionalTest):
 
     @ddt.data('before', 'after')
     def test_the_array_goes_away_during_a_create(self, commit: str) -> None:
-        """What could not be undone goes when Cinder deletes the volume."""
+        """Leftovers are removed when Cinder deletes the volume."""
         for number in range(2):
             self._array_goes_away(number, commit)
             failure = self.assertRaises(backend.OperationFailed,
@@ -246,7 +246,7 @@ class OddArraysTest(base.FunctionalTest):
             self.assert_left(volumes=1, volume_groups=1)
 
     def _array_goes_away(self, number: int, commit: str) -> None:
-        """The calls after the first ``number`` fail for good.
+        """The calls after the first ``number`` fail permanently.
 
         With ``commit`` "after" the first of them is still carried out.
         """
@@ -281,7 +281,7 @@ class OddArraysTest(base.FunctionalTest):
             self.array.control.clear_faults()
             self.backend.force_detach(self.volume)
             self.assertEqual([], self._mappings())
-            # A later attach of that host must not trip over the rest.
+            # The leftovers must not break a later attach of that host.
             attachment = self.backend.attach(self.volume, connector)
             self.assertEqual(1, len(self._hosts()), f'after {number}')
             self.backend.detach(attachment)
@@ -312,7 +312,7 @@ class OddArraysTest(base.FunctionalTest):
     @ddt.unpack
     def test_objects_that_show_late(self, sequences: bool,
                                     fault: dict[str, Any]) -> None:
-        """OBJ-6: made, reply lost, and not to be seen at once."""
+        """OBJ-6: created, reply lost, and not visible at once."""
         self.switch(sequences=sequences)
         for resource in ('volume_groups', 'volumes', 'snapshots'):
             self.fault('late', 'POST', resource, reads=2)
@@ -322,13 +322,13 @@ class OddArraysTest(base.FunctionalTest):
         self.assert_left(volumes=2, volume_groups=2, snapshots=1)
 
     def test_deleted_snapshots_that_linger(self) -> None:
-        """QRY-10: still listed for a while, and no longer there."""
+        """QRY-10: still listed for a while, and treated as gone."""
         self.switch(linger_reads=5)
         snapshot = self.backend.create_snapshot(self.volume)
         self.backend.delete_snapshot(snapshot)
         self.backend.delete_volume(self.backend.clone(self.volume))
         self.backend.delete_volume(self.volume)
-        # Let them go before the next test.
+        # Remove them before the next test.
         for _ in range(6):
             lingering = self.admin.list('snapshots')
         self.assertEqual([], lingering)
@@ -339,10 +339,10 @@ class OddArraysTest(base.FunctionalTest):
               {'unstable_pages': True, 'page_size': 1},
               {'rate_limit': 200.0, 'rate_burst': 3})
     def test_arrays_that_differ(self, behaviors: dict[str, Any]) -> None:
-        """Section 14: where the sources disagree, both ways work."""
+        """Section 14: where the sources disagree, both alternatives work."""
         self.backend.delete_volume(self.volume)
         for protocol in ('iscsi', 'fc'):
-            # What it learns of such an array is for no other test.
+            # What it learns of such an array is not for other tests.
             self.own(protocol)
             self.switch(**behaviors)
             volume = self.backend.create_volume(1)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sessions that somebody has suspended, or that the link has."""
+"""Sessions that were suspended by a user or by the link."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ class WatchTest(replicated.ReplicatedTest):
     def setUp(self) -> None:
         super().setUp()
         replication_monitor.TOLD.clear()
-        # One that has seen nothing yet.
+        # A new monitor without a history.
         self.own(self.protocol, replication_device=self.device())
         self.volume = self.replicated()
         self.time_passes()
@@ -38,7 +38,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.primary.control.advance(400)
 
     def look(self) -> None:
-        """What Cinder does once a minute."""
+        """Cinder's periodic call, once a minute."""
         self.backend.manager._report_driver_status(self.backend.context)
 
     def state(self) -> str:
@@ -48,7 +48,7 @@ class WatchTest(replicated.ReplicatedTest):
         return str(session['state'])
 
     def command(self, array: Any, state: str) -> None:
-        """What somebody, or a service that was killed, did to a session."""
+        """A command to a session by another user, or by a killed service."""
         session, = array.admin.list('replication/sessions')
         array.admin.update('replication/sessions', session['id'],
                            name=session['name'], state=state)
@@ -81,7 +81,7 @@ class WatchTest(replicated.ReplicatedTest):
                            'Peer cannot be reached')
         self.assertEqual(1, len(self.errors()), str(self.errors()))
         self.assertIn(f'ssn-{self.volume.id}', self.errors()[0])
-        # No word but "ok" is known, so the array is asked; told once.
+        # No state but "ok" is known, so the array is asked; logged once.
         for words in ('cannot be resumed', 'is disconnected, not ok'):
             self.assertEqual(1, self.log.text().count(words), words)
         self.primary.control.restore_link()
@@ -99,7 +99,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_status('enabled')
 
     def says(self, word: str) -> Any:
-        """Let the array have another word for its link to the peer."""
+        """Let the array report another state of its link to the peer."""
         decode = transport.Transport.decode
 
         def odd(connection: Any, request: Any, body: bytes) -> Any:
@@ -111,7 +111,7 @@ class WatchTest(replicated.ReplicatedTest):
         return mock.patch.object(transport.Transport, 'decode', odd)
 
     def test_a_word_that_is_not_known(self) -> None:
-        """REP-19 knows but "ok": what is suspended is resumed all the same."""
+        """REP-19 defines only "ok": suspended sessions are still resumed."""
         volumes = [self.volume, self.replicated(), self.replicated()]
         with self.says('Connected'):
             for times in (1, 2):
@@ -131,7 +131,7 @@ class WatchTest(replicated.ReplicatedTest):
                           name=session['name'], state='suspended')
 
     def test_one_of_many_is_tried(self) -> None:
-        """The array refuses all if the word means that the peer is lost."""
+        """The array refuses all if the state means that the peer is lost."""
         volumes = [self.volume, self.replicated(), self.replicated()]
         self.primary.control.cut_link()
         self.look()
@@ -156,7 +156,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_replicated(self.volume)
 
     def test_suspended_without_a_reason(self) -> None:
-        """As a service does that is killed while it extends a volume."""
+        """Like a service that is killed while it extends a volume."""
         self.command(self.primary, 'suspended')
         self.look()
         self.assertEqual('in_sync', self.state())
@@ -184,7 +184,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', self.state())
 
     def test_the_peer_has_taken_over(self) -> None:
-        """Its data would be lost. The array refuses, but is not asked."""
+        """Its data would be lost. The array refuses, but is not even asked."""
         self.command(self.secondary, 'failed_over')
         self.assertEqual('suspended', self.state())
         self.clear_journals()
@@ -214,7 +214,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', self.state())
 
     def test_others_deal_with_it(self) -> None:
-        """Replication is being ended, or a failback was cut short."""
+        """Replication is being ended, or a failback was interrupted."""
         known = json.dumps(self.ids(self.volume), separators=(',', ':'))
         self.command(self.primary, 'suspended')
         for change in ({'replication_status': 'disabling'},
@@ -232,12 +232,12 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_replicated(self.volume)
 
     def _in_error(self) -> None:
-        """The row says error, though the session runs."""
+        """The row has an error, though the session runs."""
         self.volume.update({'replication_status': 'error'})
         self.volume.save()
 
     def test_nothing_is_set_right_while_a_failback_is_at_work(self) -> None:
-        """It may be about to say what is wrong."""
+        """It may be about to save an error."""
         self._in_error()
         service = self.backend.service()
         for status, found in (('failing-over', 'error'),
@@ -249,7 +249,7 @@ class WatchTest(replicated.ReplicatedTest):
             self.assertEqual(found, self.volume.replication_status)
 
     def test_a_row_that_changes_while_it_is_set_right(self) -> None:
-        """Whoever changes it knows better."""
+        """The concurrent change wins."""
         is_failing_over = backend_rows.BackendRows.is_failing_over
         elsewhere = json.dumps({**self.ids(self.volume), 'reserved': True})
         for change in ({'status': 'retyping'}, {'provider_id': elsewhere}):
@@ -297,7 +297,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_status('enabled')
 
     def test_the_peer_does_not_answer(self) -> None:
-        """Whether it took over is not known then."""
+        """Then it is unknown whether it took over."""
         for times in (1, 2):
             self.command(self.primary, 'suspended')
             self.secondary.control.add_fault(
@@ -315,7 +315,7 @@ class WatchTest(replicated.ReplicatedTest):
             self.assert_status('enabled')
 
     def test_one_call(self) -> None:
-        """Besides capacity and state; none to the peer."""
+        """In addition to capacity and state; none to the peer."""
         self.backend.stats()
         self.clear_journals()
         with self.assert_calls(3):

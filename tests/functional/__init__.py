@@ -12,17 +12,17 @@
 
 """The driver under Cinder's own manager, against the simulated array.
 
-Cinder decides between native threads and eventlet when it is first
-imported, and wants its objects known before most other imports; both is
-seen to here, before a module of the package can import Cinder.
+Cinder chooses between native threads and eventlet when it is first imported,
+and needs its objects registered before most other imports; both is done here,
+before a module of the package can import Cinder.
 """
 
 import os
 
 os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
-# Before Cinder: eventlet, which Cinder imports on native threads too, leaves
-# a copy of http.server behind whose threads are not threads.
+# Before Cinder: eventlet, which Cinder imports even on native threads, leaves
+# a copy of http.server whose threads are not threads.
 import k2_sim  # noqa: E402,F401
 
 from cinder import monkey_patch  # noqa: E402

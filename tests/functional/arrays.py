@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Simulated arrays that answer over HTTPS, and their administrator."""
+"""Simulated arrays behind HTTPS, and their administrator."""
 
 import atexit
 import base64
@@ -27,24 +27,26 @@ import k2_sim
 from k2_sim.adapters import tls
 
 LOGIN = 'openstack'
-# Something that no log line has by chance.
+# A string that appears in no log line by chance.
 PASSWORD = 'Kx7-secret-of-the-array'
-# All that the driver may need; every test proves that it is enough.
+# All permissions that the driver may need; every test proves that they
+# suffice.
 ROLE = 'mgmt-app'
 TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
-# The ways that need less of the driver; tests of the strict ones switch.
+# The alternatives that require less of the driver; tests of the strict ones
+# switch.
 _BEHAVIORS = {'clones_movable': True, 'grow_suspended': True}
-# Free of what the array refuses others (refuse_unlisted).
+# Exempt from what the array refuses others (refuse_unlisted).
 _ADMIN = k2_sim.User('administrator', 'their-own-password', 'root')
-# Of somebody who may change nothing.
+# A user who may not change anything.
 VIEWER = k2_sim.User('viewer', 'what-viewers-know', 'read-only')
 _ADMIN_TOKEN = base64.b64encode(
     f'{_ADMIN.login}:{_ADMIN.password}'.encode()).decode()
 
 
 class Admin:
-    """Somebody with another client of the same array."""
+    """Another client of the same array."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -63,7 +65,7 @@ class Admin:
         return json.loads(reply.body) if reply.body else None
 
     def create(self, resource: str, **fields: Any) -> Any:
-        """Make an object."""
+        """Create an object."""
         return self.call('POST', resource, fields)
 
     def update(self, resource: str, key: int, **fields: Any) -> Any:
@@ -107,27 +109,27 @@ class Served:
 
     @property
     def host(self) -> str:
-        """What peers know it by."""
+        """Its address for peers."""
         return f'{self.address}:{self.port}'
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop replying."""
         self._server.stop()
         self.array.close()
 
     def is_clean(self) -> bool:
-        """Whether nothing that a user makes is on the array."""
+        """Whether the array has no objects of users."""
         return not self.control.leftovers()
 
 
 @functools.cache
 def certificate() -> tls.Certificate:
-    """A certificate for this machine, and the authority behind it."""
+    """A certificate for this machine, and its authority."""
     return tls.ensure(folder(), ())
 
 
 def expired_certificate() -> tls.Certificate:
-    """One of the same authority that was good for a week, long ago."""
+    """One of the same authority that was valid for a week, long ago."""
     files = certificate().authority_path
     return tls.issue(
         tls.Authority(files, files.with_suffix('.key')), (), folder(),
@@ -146,7 +148,7 @@ _pairs: dict[str, tuple[Served, Served]] = {}
 
 
 def served(profile: str) -> Served:
-    """The process's array of a profile, started when first asked for."""
+    """The process's array of a profile, started on first use."""
     if profile not in _served:
         _served[profile] = Served(profile)
     return _served[profile]
@@ -164,7 +166,7 @@ def pair(profile: str) -> tuple[Served, Served]:
 
 
 def give_up() -> list[Served]:
-    """Let the next who asks have new arrays; returns the old ones."""
+    """Discard the shared arrays; returns the old ones."""
     old = [*_served.values(), *itertools.chain(*_pairs.values())]
     _served.clear()
     _pairs.clear()
@@ -172,5 +174,5 @@ def give_up() -> list[Served]:
 
 
 def give_up_pair(profile: str) -> tuple[Served, Served]:
-    """Let the next who asks have a new pair; returns the old one."""
+    """Discard the shared pair; returns the old one."""
     return _pairs.pop(profile)

@@ -45,14 +45,14 @@ DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
 # A group type whose snapshots hold all volumes at one instant.
 CONSISTENT = {'consistent_group_snapshot_enabled': '<is> True'}
 
-# Names of back ends that were closed go to later ones: Cinder keeps for ever
-# what it has learnt of a section of cinder.conf.
+# Names of closed back ends are reused: Cinder permanently stores what it has
+# learned of a section of cinder.conf.
 _numbers = itertools.count(1)
 _free_names: list[str] = []
 
 
 class OperationFailed(Exception):
-    """An operation ended badly.
+    """An operation failed.
 
     ``row`` is the object as the database has it now (None when it is gone),
     ``cause`` what the manager raised, None where it only set a state.
@@ -68,10 +68,10 @@ class OperationFailed(Exception):
 
 
 class _Bus:
-    """In place of the message bus: calls the manager, at once.
+    """Replaces the message bus: calls the manager at once.
 
-    Casts keep the manager's exception for whoever looks, as a cloud's log
-    does; calls let it through, as the bus does.
+    Casts store the manager's exception, like a cloud's log; calls raise it, as
+    the bus does.
     """
 
     def __init__(self, manager: Any, pool: str, cluster: str | None) -> None:
@@ -91,7 +91,7 @@ class _Bus:
                       image_id: Any = None, request_spec: Any = None,
                       filter_properties: Any = None, backup_id: Any = None
                       ) -> None:
-        """Stand in for the scheduler, too: there is only one back end."""
+        """Replace the scheduler, too: there is only one back end."""
         volume.host = self.pool
         volume.cluster_name = self._cluster
         volume.save()
@@ -129,13 +129,13 @@ class _Bus:
 
     def migrate_volume(self, ctxt: Any, volume: Any, backend: str,
                        force_copy: bool, request_spec: Any) -> None:
-        """Stand in for the scheduler, too, which lets everything pass."""
+        """Replace the scheduler, too, which accepts everything."""
         self._cast(volume, 'migrate_volume', ctxt, volume,
                    cloud.destination(cloud.backend_of(backend)), force_copy)
 
     def retype(self, ctxt: Any, volume: Any, request_spec: Any,
                filter_properties: Any) -> None:
-        """Stand in for the scheduler, too: the type names the back end."""
+        """Replace the scheduler, too: the type names the back end."""
         kind = request_spec['volume_type']
         self._cast(volume, 'retype', ctxt, volume, kind.id,
                    cloud.destination(cloud.named(
@@ -151,7 +151,7 @@ class _Bus:
 
     def manage_existing(self, ctxt: Any, volume: Any, request_spec: Any
                         ) -> None:
-        """Stand in for the scheduler, too."""
+        """Replace the scheduler, too."""
         volume.host = self.pool
         volume.save()
         self._cast(volume, 'manage_existing', ctxt, volume,
@@ -159,7 +159,7 @@ class _Bus:
 
     def manage_existing_snapshot(self, ctxt: Any, volume: Any, snapshot: Any,
                                  ref: Any, request_spec: Any) -> None:
-        """Stand in for the scheduler, too."""
+        """Replace the scheduler, too."""
         self._cast(snapshot, 'manage_existing_snapshot', ctxt, snapshot, ref)
 
     def get_manageable_volumes(self, ctxt: Any, service: Any, *page: Any
@@ -177,14 +177,14 @@ class _Bus:
         self._cast(volume, 'revert_to_snapshot', ctxt, volume, snapshot)
 
     def create_group(self, ctxt: Any, group: Any, **specs: Any) -> None:
-        """Stand in for the scheduler, too."""
+        """Replace the scheduler, too."""
         group.host = self.pool
         group.save()
         self._cast(group, 'create_group', ctxt, group)
 
     def validate_host_capacity(self, ctxt: Any, backend: str,
                                request_spec: Any) -> bool:
-        """Stand in for the scheduler."""
+        """Replace the scheduler."""
         return True
 
     def create_group_from_src(self, ctxt: Any, group: Any,
@@ -313,10 +313,10 @@ class Backend:
             self.manager.image_volume_cache.volume_api = self._api
 
     def start(self) -> bool:
-        """Start as cinder-volume does; whether the back end is up.
+        """Start like cinder-volume; returns whether the back end is up.
 
-        The manager's reports to the scheduler are stopped afterwards: they
-        ask for statistics at times that no test can foresee.
+        The manager's reports to the scheduler are stopped afterwards: they ask
+        for statistics at unpredictable times.
         """
         self.manager.init_host(
             added_to_cluster=self._service.added_to_cluster,
@@ -328,14 +328,14 @@ class Backend:
         return bool(self.driver.initialized)
 
     def restart(self) -> bool:
-        """Stop and start cinder-volume; whether the back end is up."""
+        """Restart cinder-volume; returns whether the back end is up."""
         self._load()
         return self.start()
 
     def close(self) -> None:
-        """Stop, and let Cinder forget that there was such a back end."""
+        """Stop, and remove the back end from Cinder."""
         for manager in self._managers:
-            # Wait for what is under way, but not, for most of a second, until
+            # Wait for running operations, but not, for most of a second, until
             # idle threads notice that they are to end.
             manager._tpe._work_queue.join()
             manager._tpe.shutdown(wait=False)
@@ -346,7 +346,7 @@ class Backend:
         _free_names.append(self.name)
 
     def change_driver(self, protocol: str) -> bool:
-        """Let the section name another driver, and restart."""
+        """Set another driver in the section, and restart."""
         self.cinder.set_section(self.name, {
             'volume_driver': DRIVERS.get(protocol, protocol)})
         return self.restart()
@@ -358,11 +358,11 @@ class Backend:
 
     @property
     def side(self) -> Any:
-        """The driver's side for the array that serves."""
+        """The driver's operations on the active array."""
         return self.driver._arrays.active
 
     def beat(self) -> None:
-        """Tell Cinder, as services do every now and then: still alive."""
+        """Report to Cinder that the service is alive, as services do."""
         row = objects.Service.get_by_args(self.context, self.host,
                                           'cinder-volume')
         row.report_count += 1
@@ -370,7 +370,7 @@ class Backend:
 
     @property
     def api(self) -> Any:
-        """Cinder's API, for those who play other services."""
+        """Cinder's API, to simulate other services."""
         return self._api
 
     @property
@@ -379,8 +379,8 @@ class Backend:
         return int(self._service.origin_service_id)
 
     def report(self) -> None:
-        """Say that the service is up, which counts for a minute."""
-        # Cinder knows but one service in a process: the last that started.
+        """Report that the service is up, which is valid for a minute."""
+        # Cinder supports one service in a process: the last that started.
         service.Service.service_id = self.service_id
         self._service.report_state()
 
@@ -437,7 +437,7 @@ class Backend:
                              'available', volume.id)
 
     def volume(self, volume_id: str) -> Any:
-        """The volume as the database has it now."""
+        """The current row of the volume."""
         return objects.Volume.get_by_id(self.context, volume_id)
 
     def volumes(self) -> list[Any]:
@@ -469,7 +469,7 @@ class Backend:
                 lock: bool = False) -> Any:
         """Move to another back end.
 
-        What is attached is on its way when this returns; nova moves it.
+        An attached volume is still moving when this returns; nova moves it.
         """
         volume = self.volume(volume.id)
         before = volume.status
@@ -483,7 +483,7 @@ class Backend:
                to: 'Backend | None' = None, **specs: str) -> Any:
         """Change the type to one with these extra specs.
 
-        What is attached and must move is on its way when this returns.
+        An attached volume that must move is still moving when this returns.
 
         :param to: the back end that the type names, if not this
         """
@@ -501,7 +501,7 @@ class Backend:
                              volume.id)
 
     def volume_type(self, **specs: str) -> Any:
-        """A volume type with these extra specs, made when first asked.
+        """A volume type with these extra specs, created on first use.
 
         ``encryption`` is no extra spec, but the provider, such as "luks".
         """
@@ -559,7 +559,7 @@ class Backend:
                              'available', snapshot.id)
 
     def snapshot(self, snapshot_id: str) -> Any:
-        """The snapshot as the database has it now."""
+        """The current row of the snapshot."""
         return objects.Snapshot.get_by_id(self.context, snapshot_id)
 
     def snapshots(self) -> list[Any]:
@@ -581,10 +581,10 @@ class Backend:
 
     @metered
     def revert(self, volume: Any, snapshot: Any) -> Any:
-        """Put a volume back to its snapshot.
+        """Revert a volume to its snapshot.
 
         Cinder's REST layer refuses it after an extend, which later layers
-        know how to do.
+        support.
         """
         self._api.revert_to_snapshot(
             self.context, self.volume(volume.id), self.snapshot(snapshot.id))
@@ -597,8 +597,8 @@ class Backend:
     def create_group(self, *types: Any, **specs: str) -> Any:
         """A new group for volumes of these types, plain ones if none.
 
-        :param specs: of its group type; it takes consistent snapshots if
-            none is given
+        :param specs: of its group type; with consistent snapshots if none is
+            given
         """
         group = self._group_api.create(
             self.context, 'name', 'text', self.group_type(**specs),
@@ -607,7 +607,7 @@ class Backend:
                              'available', group.id)
 
     def group_type(self, **specs: str) -> str:
-        """Id of a group type with these specs, made when first asked."""
+        """Id of a group type with these specs, created on first use."""
         specs = specs or CONSISTENT
         key = tuple(sorted(specs.items()))
         if key not in self._group_types:
@@ -616,7 +616,7 @@ class Backend:
         return self._group_types[key]
 
     def group(self, group_id: str) -> Any:
-        """The group as the database has it now."""
+        """The current row of the group."""
         return objects.Group.get_by_id(self.context, group_id)
 
     def groups(self) -> list[Any]:
@@ -638,7 +638,7 @@ class Backend:
     @metered
     def update_group(self, group: Any, add: Any = (), remove: Any = ()
                      ) -> Any:
-        """Put volumes into a group, and take others out."""
+        """Add volumes to a group, and remove others."""
         self._group_api.update(
             self.context, self.group(group.id), None, None,
             ','.join(v.id for v in add), ','.join(v.id for v in remove))
@@ -665,7 +665,7 @@ class Backend:
                              made.id)
 
     def group_snapshot(self, group_snapshot_id: str) -> Any:
-        """The group snapshot as the database has it now."""
+        """The current row of the group snapshot."""
         return objects.GroupSnapshot.get_by_id(self.context,
                                                group_snapshot_id)
 
@@ -697,7 +697,7 @@ class Backend:
         return self._complete(attachment)
 
     def _complete(self, attachment: Any) -> Any:
-        """Do what the API does when nova says that the guest has it."""
+        """The API's part when nova reports that the guest has it."""
         attachment.attach_status = 'attached'
         attachment.save()
         volume = self.volume(attachment.volume_id)
@@ -706,7 +706,7 @@ class Backend:
         return self.attachment(attachment.id)
 
     def attachment(self, attachment_id: str) -> Any:
-        """The attachment as the database has it now."""
+        """The current row of the attachment."""
         return objects.VolumeAttachment.get_by_id(self.context,
                                                   attachment_id)
 
@@ -726,11 +726,11 @@ class Backend:
             self._api.detach(self.context, self.volume(volume.id),
                              attachment.id)
 
-    # What is on the array already
+    # Existing objects on the array
 
     @metered
     def manage(self, reference: dict[str, Any], **specs: str) -> Any:
-        """Bring a volume of the array under Cinder's management."""
+        """Manage a volume of the array."""
         self.report()
         kind = volume_types.get_volume_type(
             self.context, self.volume_type(**specs).id)
@@ -741,14 +741,14 @@ class Backend:
 
     @metered
     def unmanage(self, volume: Any) -> None:
-        """Let Cinder forget a volume."""
+        """Unmanage a volume."""
         self._api.delete(self.context, self.volume(volume.id),
                          unmanage_only=True)
         self._gone('unmanage', self.volume, volume.id)
 
     @metered
     def manage_snapshot(self, volume: Any, reference: dict[str, Any]) -> Any:
-        """Bring a snapshot of a volume under Cinder's management."""
+        """Manage a snapshot of a volume."""
         self.report()
         snapshot = self._api.manage_existing_snapshot(
             self.context, reference, self.volume(volume.id), 'name', 'text')
@@ -757,7 +757,7 @@ class Backend:
 
     @metered
     def unmanage_snapshot(self, snapshot: Any) -> None:
-        """Let Cinder forget a snapshot."""
+        """Unmanage a snapshot."""
         self._api.delete_snapshot(
             self.context, self.snapshot(snapshot.id), unmanage_only=True)
         self._gone('unmanage snapshot', self.snapshot, snapshot.id)
@@ -774,17 +774,17 @@ class Backend:
 
     def _manageable(self, ask: Any, page: dict[str, Any]) -> list[Any]:
         self.report()
-        # The web server gives all of these, always.
+        # The web server always passes all of these.
         return list(ask(self.context, self.host, None, **{
             'limit': 1000, 'sort_keys': ['reference'], 'sort_dirs': ['asc'],
             **page}))
 
-    # Clearing up
+    # Cleanup
 
     def delete_everything(self) -> None:
-        """Delete what the database still has, in any order that works.
+        """Delete all of the database's objects, in any order that works.
 
-        Raises OperationFailed when something cannot be deleted at all.
+        Raises OperationFailed when an object cannot be deleted at all.
         """
         for volume in self.volumes():
             for attachment in volume.volume_attachment:
@@ -861,7 +861,7 @@ class Backend:
     @metered
     def failover_group(self, group: Any, target: str | None = None, *,
                        attached: bool = False) -> Any:
-        """Let another array serve a group."""
+        """Fail over a group."""
         return self._replicate(
             group, 'failover_replication',
             'enabled' if target == 'default' else 'failed-over', attached,
@@ -877,22 +877,22 @@ class Backend:
         return row
 
     def replication_targets(self, group: Any) -> Any:
-        """What Cinder lists for a group."""
+        """Cinder's list for a group."""
         return self._group_api.list_replication_targets(
             self.context, self.group(group.id))['replication_targets']
 
     def is_settled(self) -> bool:
-        """Whether the service is as it was when it started first.
+        """Whether the service is in its initial state.
 
-        Nor has it given up what the array offers, for faults of several
-        tests: another test could not tell how many calls things take.
+        It must not have given up capabilities of the array because of several
+        tests' faults: another test could not predict the number of calls.
         """
         refused = self._verdicts('refused')
         return (self._condition() == self._at_first
                 and self._works.isdisjoint(refused))
 
     def _verdicts(self, state: str) -> frozenset[str]:
-        """Capabilities of which the service, if it is ours, knows this."""
+        """Capabilities with this verdict in our service."""
         if not (self.driver.initialized
                 and isinstance(self.driver, base.K2Driver)):
             return frozenset()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the functional tests share."""
+"""Common parts of the functional tests."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -37,12 +37,12 @@ from tests.functional import lock_order
 _backends: dict[Any, backend.Backend] = {}
 _hosts = itertools.count(1)
 
-# Whoever could tell a secret is heard out.
+# Loggers that could reveal a secret are captured.
 _CAREFUL = ('cinder_k2', 'urllib3', 'requests', 'cinder.volume.manager')
 
 
 class Log(logging.Handler):
-    """Everything that was logged, as text, and the records that matter."""
+    """Everything that was logged, as text, and the relevant records."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -60,7 +60,7 @@ class Log(logging.Handler):
         return '\n'.join(self.lines)
 
     def errors_text(self) -> str:
-        """What was logged at warning level and above, with tracebacks."""
+        """Log lines at warning level and above, with tracebacks."""
         return '\n'.join(self.format(r) for r in self.records)
 
     def messages(self, level: int, logger: str = '') -> list[str]:
@@ -70,9 +70,9 @@ class Log(logging.Handler):
 
 
 class SkippingClock:
-    """A clock on which the driver's pauses pass at once.
+    """A clock on which the driver's pauses take no time.
 
-    :param slept: seconds of pauses that passed before
+    :param slept: seconds of earlier pauses
     """
 
     def __init__(self, slept: float = 0.0) -> None:
@@ -83,7 +83,7 @@ class SkippingClock:
         return time.monotonic() + self.slept
 
     def sleep(self, seconds: float) -> None:
-        """Let another thread run, and be later by ``seconds``."""
+        """Let another thread run, and advance by ``seconds``."""
         self.slept += seconds
         time.sleep(0)
 
@@ -91,15 +91,15 @@ class SkippingClock:
 # Seconds: the default of k2_reconciliation_interval.
 _INTERVAL = 600.0
 
-# REST calls that an operation may take at most, on every path but those of
-# faults. The exact numbers of the usual paths are in test_budgets.
+# The maximum of REST calls of an operation, in all cases without faults. The
+# exact numbers of the usual cases are in test_budgets.
 BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
            'delete_snapshot': 8, 'volume_from_snapshot': 5, 'clone': 6,
            'revert': 3, 'detach': 9, 'force_detach': 12,
-           # One that was refused sees by its name that what it made is still
-           # that, before it deletes it (OBJ-7); without that it is 7.
+           # After a refusal, created objects are verified by name before they
+           # are deleted (OBJ-7); without that it is 7.
            'attach': 8,
-           # With all that clones left behind; test_budgets is strict.
+           # With all leftovers of clones; test_budgets is strict.
            'delete_volume': 24,
            'manage': 7, 'unmanage': 4, 'manage_snapshot': 4,
            'unmanage_snapshot': 0, 'manageable': 3,
@@ -123,8 +123,8 @@ def all_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
 def pairwise_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     """Run a class of tests over iSCSI on a K2, and over FC on an SDP.
 
-    That is enough where the profile does not change what the protocol does:
-    both of each are there, in half of the time.
+    That is enough where profile and protocol are independent: both values of
+    each are covered, in half of the time.
     """
     return _also(cls, ('fc', 'sdp'))
 
@@ -152,11 +152,11 @@ class FunctionalTest(testtools.TestCase):
     protocol = 'iscsi'
     options: dict[str, Any] = {}
     feature = ''
-    # Whether services know already what the array can do.
+    # Whether services already know the array's capabilities.
     has_learned = True
     # For tests of rows without ids, and others that pay for look-ups.
     keeps_budgets = True
-    # Time goes on from test to test: they share back ends, which remember it.
+    # Time continues from test to test: they share back ends, which cache.
     _clock = SkippingClock()
 
     def setUp(self) -> None:
@@ -170,8 +170,8 @@ class FunctionalTest(testtools.TestCase):
             monotonic=lambda _: self.clock.monotonic())
         patch.start()
         self.addCleanup(patch.stop)
-        # Budgets are of a back end that remembers what it has learnt, also
-        # when the tests that share it take their time.
+        # Budgets apply to a back end with filled caches, even if the tests
+        # that share it are slow.
         self.enterContext(mock.patch.object(cache, '_LIFETIME', 1e9))
         cinder_env.cinder().forget_everything()
         self._lock_watch = lock_order.Watch()
@@ -188,7 +188,7 @@ class FunctionalTest(testtools.TestCase):
 
     def use(self, protocol: str, profile: str | None = None, **options: Any
             ) -> backend.Backend:
-        """Take another array or back end for this test."""
+        """Use another array or back end for this test."""
         self.array = arrays.served(profile or self.profile)
         self.admin = self.array.admin
         self.array.control.clear_journal()
@@ -197,10 +197,10 @@ class FunctionalTest(testtools.TestCase):
         return self.backend
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
-        """The back end on ``self.array`` for all who want such a one."""
+        """The shared back end on ``self.array``."""
         key = (self.array.port, protocol, *sorted(options.items()))
         if key in _backends:
-            # A test may restart it, after another one had all forgotten.
+            # A test may restart it after another one had everything forgotten.
             self._let_know()
         else:
             _backends[key] = self._started(
@@ -209,9 +209,9 @@ class FunctionalTest(testtools.TestCase):
         return _backends[key]
 
     def own(self, protocol: str, **options: Any) -> backend.Backend:
-        """Take a back end that no other test has.
+        """Use a back end of its own for this test.
 
-        What it learns of the array is its own.
+        Its verdicts on the array are not shared.
         """
         self.backend = self._started(self.new_backend(protocol, **options))
         self._used.append(self.backend)
@@ -232,9 +232,9 @@ class FunctionalTest(testtools.TestCase):
 
     def learned(self, *served: arrays.Served, more: Iterable[str] = ()
                 ) -> None:
-        """Let services that start from now on know what arrays offer.
+        """Give services that start from now on the capabilities of arrays.
 
-        :param more: what these offer besides
+        :param more: additional capabilities
         """
         for array in served:
             learned.write(cinder_env.cinder().state,
@@ -252,7 +252,7 @@ class FunctionalTest(testtools.TestCase):
         return backend.Backend(address, port, protocol, **settings)
 
     def retire(self, *served: arrays.Served) -> None:
-        """Stop arrays when this test has ended."""
+        """Stop arrays at the end of this test."""
         self._retired.extend(served)
 
     def _close_own(self) -> None:
@@ -268,7 +268,7 @@ class FunctionalTest(testtools.TestCase):
 
     def host(self, name: str | None = None, ports: int = 2, **more: Any
              ) -> dict[str, Any]:
-        """The connector of a compute host that no test had before."""
+        """The connector of a compute host not used by an earlier test."""
         number = next(_hosts)
         return {'host': name or f'compute-{number}',
                 'ip': f'10.9.{number // 250}.{number % 250 + 1}',
@@ -289,7 +289,7 @@ class FunctionalTest(testtools.TestCase):
              **more})
 
     def switch(self, **behaviors: Any) -> None:
-        """Choose how this test's array behaves where arrays differ."""
+        """Choose the behavior of this test's array where arrays differ."""
         self.ignore_call_budget()
         control = self.array.control
         before = {name: control.behaviors()[name] for name in behaviors}
@@ -309,12 +309,12 @@ class FunctionalTest(testtools.TestCase):
                         + '\n'.join(calls))
 
     def ignore_call_budget(self) -> None:
-        """Ask no operation of this test any more to keep its budget."""
+        """Do not check the budgets of operations any more in this test."""
         self._metered = False
 
     @contextlib.contextmanager
     def _meter(self, operation: str) -> Iterator[None]:
-        """Note an operation that took more calls than it may."""
+        """Record an operation that exceeded its budget."""
         before = len(self.calls())
         yield
         calls = self.calls()[before:]
@@ -327,7 +327,7 @@ class FunctionalTest(testtools.TestCase):
                 for entry in self.array.control.journal()]
 
     def together(self, *tasks: Callable[[], Any]) -> list[Any]:
-        """Run at the same time; results or exceptions, in order."""
+        """Run concurrently; results or exceptions, in order."""
         self.ignore_call_budget()
         with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
             futures = [pool.submit(task) for task in tasks]
@@ -343,10 +343,10 @@ class FunctionalTest(testtools.TestCase):
             for service in services or (self.backend,):
                 service.stats()
 
-    # What is on the array
+    # Objects on the array
 
     def make(self, resource: str, **fields: Any) -> Any:
-        """An administrator's object, removed when the test has ended."""
+        """Create an administrator's object, removed at the end of the test."""
         made = self.admin.create(resource, **fields)
         self._made.append((resource, made['id']))
         return made
@@ -366,12 +366,12 @@ class FunctionalTest(testtools.TestCase):
         return self.array.control.leftovers().get('mappings', [])
 
     def left(self) -> dict[str, int]:
-        """How many objects of each kind users have on the array now."""
+        """The number of users' objects of each type on the array."""
         return {resource: len(objects) for resource, objects
                 in self.array.control.leftovers().items() if objects}
 
     def assert_left(self, **counts: int) -> None:
-        """Exactly these objects are on the array, and no other kind."""
+        """Check that exactly these objects are on the array."""
         self.assertEqual(counts, self.left(),
                          str(self.array.control.leftovers()))
 
@@ -380,7 +380,7 @@ class FunctionalTest(testtools.TestCase):
         self.assert_left()
 
     def _calm(self) -> None:
-        """Let arrays behave again."""
+        """Reset the behavior of arrays."""
         self.array.control.clear_faults()
         self.array.control.set_latency(0)
 

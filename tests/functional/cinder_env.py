@@ -12,7 +12,7 @@
 
 """One Cinder for the whole test process: configuration, database, locks.
 
-Everything is real but the message bus, which stays inside the process, the
+Everything is real except the message bus, which stays inside the process, the
 scheduler, of which there is none, and quotas, which no driver sees.
 """
 
@@ -42,7 +42,7 @@ from tools.cloud import database
 
 CONF = cfg.CONF
 HOST = 'tester'
-# Where this process's Cinder is, if it shares another's; see ``join``.
+# The path of this process's Cinder, if it is shared; see ``join``.
 _place: dict[str, str] = {}
 PROJECT = 'a' * 32
 _DATABASE = 'cinder.sqlite'
@@ -74,7 +74,7 @@ _TABLES = ('image_volume_cache_entries', 'volume_glance_metadata',
            'snapshots', 'volume_metadata', 'volume_admin_metadata',
            'volumes', 'group_volume_type_mapping', 'group_snapshots',
            '"groups"', 'workers', 'messages', 'driver_initiator_data')
-# Where the rows of a back end and of a type are.
+# The columns with back ends and types.
 _PLACES = (('services', 'host'), ('clusters', 'name'))
 _TYPES = (('volume_type_extra_specs', 'volume_type_id'),
           ('encryption', 'volume_type_id'), ('volume_types', 'id'),
@@ -89,13 +89,13 @@ class NoQuotas:
         return []
 
     def commit(self, *args: Any, **kwargs: Any) -> None:
-        """Keep no count."""
+        """Do nothing."""
 
     def rollback(self, *args: Any, **kwargs: Any) -> None:
-        """Keep no count."""
+        """Do nothing."""
 
     def limit_check(self, *args: Any, **kwargs: Any) -> None:
-        """Know no limit."""
+        """Check no limit."""
 
 
 class Cinder:
@@ -123,19 +123,19 @@ class Cinder:
         coordination.COORDINATOR.start()
 
     def set_section(self, name: str, options: dict[str, Any]) -> None:
-        """Write options of a back end into its section, and load them."""
+        """Write the options of a back end to its section, and load them."""
         self._sections.setdefault(name, {}).update(options)
         self._write()
         CONF.reload_config_files()
 
     def context(self) -> Any:
-        """An administrator's request that comes from a service (nova)."""
+        """An administrator's request from a service (nova)."""
         return context.RequestContext(
             user_id='f' * 32, project_id=PROJECT, is_admin=True,
             overwrite=False, service_roles=['service'])
 
     def forget_everything(self) -> None:
-        """Remove the rows of the test before: volumes and what hangs on."""
+        """Remove the rows of the previous test."""
         with db_api.get_engine().begin() as connection:
             for table in _TABLES:
                 connection.execute(
@@ -171,7 +171,7 @@ class Cinder:
 
 @functools.cache
 def cinder() -> Cinder:
-    """The process's Cinder, started when first asked for."""
+    """The process's Cinder, started on first use."""
     return Cinder(**_place)
 
 
@@ -179,7 +179,7 @@ def join(state: str, host: str) -> None:
     """Let the process share database and locks with others.
 
     :param state: the directory of both
-    :param host: the name of the machine that this process plays
+    :param host: the host name that this process uses
     """
     _place.update(state=state, host=host)
 

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What stands between the back ends of a cloud: bus, scheduler, nova.
+"""Simulated parts of a cloud between back ends: bus, scheduler, nova.
 
-Managers find each other through ``Rpc``, which takes the place of Cinder's
-own as soon as this module is imported. As on a bus, each gets copies of the
-objects that it is sent.
+Managers find each other through ``Rpc``, which replaces Cinder's own as soon
+as this module is imported. As on a bus, each gets copies of the objects that
+it is sent.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def backend_of(place: str) -> Any:
 
 
 def deliver() -> None:
-    """Let managers do what others have cast to them."""
+    """Let managers process casts of others."""
     while _undelivered:
         _undelivered.pop(0)()
 
@@ -58,11 +58,10 @@ def named(name: str) -> Any:
 
 
 class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
-    """In place of Cinder's own class, for managers.
+    """Replaces Cinder's own class for managers.
 
-    Managers wait for volumes to be made, so that is done at once; deletions
-    are left for ``deliver``. What is not here does not work: there is no bus
-    behind it.
+    Managers wait for volumes to be created, so that is done at once; deletions
+    are left to ``deliver``. Other calls do not work: there is no bus.
     """
 
     def __init__(self) -> None:
@@ -103,7 +102,7 @@ class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
 
     def failover_completed(self, ctxt: Any, service: Any, updates: Any
                            ) -> None:
-        """Tell all members of a cluster."""
+        """Notify all members of a cluster."""
         for backend in list(backends.values()):
             if (backend.manager.service_topic_queue
                     == service.service_topic_queue):
@@ -125,7 +124,7 @@ class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
 
 
 def _sent(ctxt: Any, value: Any) -> Any:
-    """A value as the other side of a bus gets it."""
+    """A value as received over a bus."""
     serializer = objects_base.CinderObjectSerializer()
     return serializer.deserialize_entity(
         ctxt, serializer.serialize_entity(ctxt, value))
@@ -161,20 +160,20 @@ class Nova:
         self._requests: list[tuple[Any, str, str, str]] = []
 
     def install(self, testcase: Any) -> None:
-        """Be what Cinder finds, until the test ends."""
+        """Replace nova for Cinder until the test ends."""
         patch = mock.patch.object(compute, 'API', lambda: self)
         patch.start()
         testcase.addCleanup(patch.stop)
 
     def update_server_volume(self, context: Any, server_id: str,
                              src_volid: str, new_volume_id: str) -> None:
-        """Take a request."""
+        """Accept a request."""
         self._requests.append((context, server_id, src_volid, new_volume_id))
 
     def swap(self, guest: Callable[[str], None] = lambda path: None) -> None:
-        """Let each guest change over from its old volume to the new one.
+        """Switch each guest from its old volume to the new one.
 
-        :param guest: what a guest does to its new disk, as soon as it has it
+        :param guest: called with the new disk as soon as the guest has it
         """
         while self._requests:
             old, new, attached, made = self._begin(*self._requests.pop())
@@ -184,7 +183,7 @@ class Nova:
             self._complete(old, new, error=False)
 
     def fail(self) -> None:
-        """Give up: guests cannot change over to their new volumes."""
+        """Fail: guests cannot switch to their new volumes."""
         while self._requests:
             old, new, _, made = self._begin(*self._requests.pop())
             backend_of(old.host).api.roll_detaching(old._context, old)

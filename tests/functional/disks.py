@@ -10,17 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What stands in for the kernel's initiator: a mock, for there is no fabric.
+"""A mock of the kernel's initiator, because there is no fabric.
 
-The simulated array keeps no data, and no session to it can be made. So
-volumes are sparse files here, one for each volume and each image in a
-snapshot or view. Everything up to the connection properties is real, and so
-is the way back from them: LUN and initiator are looked up in the array's
-mappings, as the array would do with a SCSI command. Snapshots, views, thin
-clones and restores of the array copy the files. A test thus sees whether
-the driver led Cinder to the right object with the right data in it.
+The simulated array keeps no data, and no session to it can be made. So volumes
+are sparse files here, one for each volume and each image in a snapshot or
+view. Everything up to the connection properties is real, and so is their
+interpretation: LUN and initiator are looked up in the array's mappings, as the
+array would do with a SCSI command. Snapshots, views, thin clones and restores
+of the array copy the files. A test thus sees whether the driver led Cinder to
+the right object with the right data in it.
 
-Not seen are logins, paths, CHAP, multipath, and caches of the kernel.
+Not covered are logins, paths, CHAP, multipath, and caches of the kernel.
 """
 
 from collections.abc import Callable
@@ -47,22 +47,22 @@ from os_brick import privileged
 from cinder_k2 import naming
 from tests.functional import base
 
-# dd and others cut off regular files where they leave devices alone.
+# dd and others truncate regular files, but not devices.
 _PROGRAMS = os.path.join(os.path.dirname(__file__), 'programs')
 _PATH = os.environ['PATH']
 
 
 class Native:
-    """In place of eventlet's thread pool, which hangs on native threads."""
+    """Replaces eventlet's thread pool, which hangs on native threads."""
 
     @staticmethod
     def execute(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call it here."""
+        """Call it directly."""
         return method(*args, **kwargs)
 
     @staticmethod
     def Proxy(thing: Any) -> Any:  # noqa: N802
-        """Leave it alone."""
+        """Return it unchanged."""
         return thing
 
 
@@ -73,12 +73,11 @@ class Disks:
         ``base.FunctionalTest.host``
     :param served: arrays of ``tests.functional.arrays``
 
-    :ivar scale: how much smaller files are than what they stand for; for
-        tests that read all of them
+    :ivar scale: scale factor of files; for tests that read all of them
     :ivar connected: files by path, and how often each is connected
-    :ivar most: so many were connected at the same time
-    :ivar total: so many connections were made
-    :ivar problems: what a kernel would have suffered from
+    :ivar most: maximum of concurrent connections
+    :ivar total: total of connections
+    :ivar problems: problems that a kernel would have had
     """
 
     def __init__(self, properties: dict[str, Any], *served: Any) -> None:
@@ -92,7 +91,7 @@ class Disks:
         self._lock = threading.Lock()
 
     def install(self, testcase: Any) -> None:
-        """Be what os-brick finds, until the test ends."""
+        """Replace os-brick until the test ends."""
         self._folder = tempfile.mkdtemp(prefix='cinder-k2-disks-')
         testcase.addCleanup(shutil.rmtree, self._folder)
         for patch in (
@@ -121,7 +120,7 @@ class Disks:
     # Data
 
     def write(self, what: Any, offset: int, data: bytes) -> None:
-        """Write into a volume; ``what`` is as for ``path``."""
+        """Write to a volume; ``what`` is as for ``path``."""
         with open(self.path(what), 'r+b') as stream:
             stream.seek(offset)
             stream.write(data)
@@ -144,7 +143,7 @@ class Disks:
             return self._file(number, _object(array.store, what))
 
     def rekeyed(self) -> list[str]:
-        """What cryptsetup did, see its stand-in, in order."""
+        """Calls of cryptsetup, see its mock, in order."""
         try:
             with open(os.path.join(self._folder, 'cryptsetup'),
                       encoding='utf-8') as stream:
@@ -156,17 +155,17 @@ class Disks:
         return os.path.join(self._folder, f'{number}-{row["scsi_sn"]}')
 
     def _file(self, number: int, row: dict[str, Any]) -> str:
-        """The file of an object, made or grown to the object's size."""
+        """The file of an object, created or grown to the object's size."""
         path = self._name(number, row)
         with open(path, 'ab') as stream:
             stream.truncate(max(stream.tell(),
                                 row['size'] * 1024 // self.scale))
         return path
 
-    # What the array does with data
+    # Operations of the array on data
 
     def _follow(self, testcase: Any, number: int) -> None:
-        """Copy data when the array makes or restores what shares it."""
+        """Copy data when the array creates or restores dependent objects."""
         store = self._arrays[number].store
         insert, update = store.insert, store.update
 
@@ -243,7 +242,7 @@ class Disks:
 
 
 class Connector(iscsi.ISCSIConnector):
-    """What os-brick's factory gives.
+    """The result of os-brick's factory.
 
     For Fibre Channel, too: Cinder asks whether it is one of the two before
     it changes the key of an encrypted volume.
@@ -295,9 +294,9 @@ class DisksTest(base.FunctionalTest):
 
 
 def _check_lists(data: dict[str, Any]) -> None:
-    """What hosts with multipath use must agree with what others use.
+    """Lists for multipath must agree with the single values.
 
-    The in-tree driver gives no lists.
+    The in-tree driver returns no lists.
     """
     if 'target_luns' not in data:
         return
@@ -323,7 +322,7 @@ def _is_target(array: Any, data: dict[str, Any]) -> bool:
 
 def _seen(array: Any, data: dict[str, Any], host: dict[str, Any]
           ) -> dict[str, Any] | None:
-    """What a host finds at the LUN."""
+    """The object that a host finds at the LUN."""
     with array.lock:
         for ref in _hosts(array.store, host, 'target_wwn' in data):
             group = array.store.at(ref)['host_group']
@@ -356,7 +355,7 @@ def _image(store: Any, snapshot: str, volume: str) -> dict[str, Any] | None:
 
 def _origin(store: Any, resource: str, row: dict[str, Any]
             ) -> dict[str, Any] | None:
-    """What a new volume or image begins as a copy of."""
+    """The source of a new volume or image."""
     if resource == 'volumes':
         if not row.get('clone_snapshot'):
             return None
@@ -369,7 +368,7 @@ def _origin(store: Any, resource: str, row: dict[str, Any]
 
 
 def _object(store: Any, what: Any) -> Any:
-    """The volume or image on the array that something names."""
+    """The volume or image on the array with a given name."""
     if isinstance(what, str):
         return store.at(what)
     if isinstance(what, dict):

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What stands in for LUKS: a mock, for there is no device-mapper here.
+"""A mock of LUKS, because there is no device mapper here.
 
-Everything else of an encrypted volume is real: its type, the key manager,
-the key's way to os-brick. On a volume there is LUKS's magic number and,
-behind room for a header, data that one byte of the key has changed.
+Everything else of an encrypted volume is real: its type, the key manager, the
+delivery of the key to os-brick. A volume has LUKS's magic number and, after
+space for a header, data that is XORed with one byte of the key.
 """
 
 import os
@@ -28,7 +28,7 @@ _MAGIC = b'LUKS\xba\xbe\0\1'
 
 
 def install(testcase: Any) -> None:
-    """Be the encryption of the provider "luks" until the test ends."""
+    """Replace the provider "luks" until the test ends."""
     patch = mock.patch.dict(encryptors.FORMAT_TO_FRONTEND_ENCRYPTOR_MAP,
                             luks=f'{__name__}.Encryptor')
     patch.start()
@@ -36,7 +36,7 @@ def install(testcase: Any) -> None:
 
 
 class Encryptor:
-    """Shows the plain data in the place of the device."""
+    """Shows the plain data instead of the device."""
 
     def __init__(self, root_helper: str, connection_info: dict[str, Any],
                  keymgr: Any, execute: Any = None, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ class Encryptor:
                 cipher.write(_MAGIC)
 
     def detach_volume(self, **kwargs: Any) -> None:
-        """Close: what was written goes to the device."""
+        """Close: write the data to the device."""
         key = self._keys.get(mock.sentinel.context,
                              kwargs['encryption_key_id'])
         with open(self._device, 'rb') as plain, \
@@ -69,7 +69,7 @@ class Encryptor:
 
 
 def _change(source: Any, target: Any, shift: int, key: Any) -> None:
-    """Copy what is no hole, changed by the key, to another place."""
+    """Copy data, transformed with the key, to another file."""
     table = bytes(n ^ key.get_encoded()[0] for n in range(256))
     begin, end = max(0, -shift), source.seek(0, os.SEEK_END)
     while begin < end:

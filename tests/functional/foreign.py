@@ -12,8 +12,8 @@
 
 """A back end of another vendor: volumes are files of this machine.
 
-Like many drivers it notes in ``provider_location`` where a volume is, and
-does not know what provider_id, which it leaves alone, may say.
+Like many drivers it stores the path of a volume in ``provider_location``, and
+ignores provider_id.
 """
 
 import os
@@ -29,7 +29,7 @@ from tests.functional import disks
 
 @interface.volumedriver
 class FileDriver(driver.VolumeDriver):
-    """Just what a migration needs."""
+    """Only what a migration needs."""
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'None'
@@ -89,5 +89,5 @@ class Disks(disks.Disks):
 
 
 def files() -> list[str]:
-    """The volumes that there are."""
+    """The existing volumes."""
     return os.listdir(FileDriver.folder.name)

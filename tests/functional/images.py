@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests with images: a Glance beside Cinder, and what they both need."""
+"""Tests with images: a Glance next to Cinder."""
 
 import atexit
 import functools
@@ -34,7 +34,7 @@ _PROGRAM = pathlib.Path(__file__).parents[1] / 'glance_server.py'
 
 
 class Glance:
-    """A Glance in a process of its own, while this one lasts."""
+    """A Glance in its own process, for the lifetime of this one."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix='cinder-k2-glance-')
@@ -54,7 +54,7 @@ class Glance:
 
 @functools.cache
 def glance() -> Glance:
-    """The process's Glance, started when first asked for."""
+    """The process's Glance, started on first use."""
     return Glance()
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the in-tree driver can do, step by step, for either driver."""
+"""The features of the in-tree driver, step by step, for either driver."""
 
 from tests.functional import images
 
@@ -19,7 +19,7 @@ NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
 
 
 def copies(test: images.ImagesTest, source: object) -> None:
-    """Copy a volume that begins with "first" in each way, and go back."""
+    """Copy a volume that begins with "first" in each way, and revert it."""
     snapshot = test.backend.create_snapshot(source)
     for copy in (test.backend.volume_from_snapshot(snapshot),
                  test.backend.clone(source)):
@@ -33,7 +33,7 @@ def copies(test: images.ImagesTest, source: object) -> None:
 
 
 def attachments(test: images.ImagesTest, *volumes: object) -> None:
-    """Attach two volumes to a host, which goes with the last of them."""
+    """Attach two volumes to a host, which is removed with the last of them."""
     host = test.host()
     made = [test.backend.attach(volume, host) for volume in volumes]
     test.assertEqual({'hosts': 1, 'mappings': 2}, {
@@ -45,7 +45,7 @@ def attachments(test: images.ImagesTest, *volumes: object) -> None:
 
 
 def managed(test: images.ImagesTest) -> None:
-    """Manage a volume that stood on the array, and let it go and return."""
+    """Manage an existing volume, unmanage it, and manage it again."""
     group = test.admin.create('volume_groups', name='db', quota=0)
     test.admin.create(
         'volumes', name='db-data', size=MIB,

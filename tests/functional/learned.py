@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a service has learnt of an array that it has used for a while.
+"""Capability verdicts of a service that has used an array for a while.
 
-Most tests are about such services: what learning itself costs, and that it
-comes to the right verdicts, is for tests of their own.
+Most tests are about such services: the cost of learning itself, and its
+results, are covered by separate tests.
 """
 
 import pathlib
@@ -29,13 +29,13 @@ _TRIES = 500
 
 def write(state_path: str, address: str, profile: str, *more: str
           ) -> None:
-    """Let a new service find what others have learnt of an array.
+    """Store the verdicts of others on an array for a new service.
 
-    A service of an earlier test may be writing what it has learnt, and then
-    nobody else does: this is tried again.
+    A service of an earlier test may hold the lock while it writes its
+    verdicts: this is retried.
 
     :param address: as errors name it, with a port other than 443
-    :param more: capabilities that the array offers besides
+    :param more: additional capabilities of the array
     """
     store = verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'),
                           address)
@@ -56,14 +56,14 @@ def write(state_path: str, address: str, profile: str, *more: str
 
 
 def verdict(address: str, name: str) -> str:
-    """What services have learnt of one capability of an array."""
+    """The services' verdict on one capability of an array."""
     place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
     known = verdicts.File(str(place), address).load()[1]
     return known.get(name, verdicts.Verdict()).state
 
 
 def forget() -> None:
-    """Let new services find nothing of what others have learnt."""
+    """Remove the stored verdicts for new services."""
     place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
     for file in place.glob('*.json'):
         file.unlink()

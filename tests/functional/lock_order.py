@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Watches in which order the driver takes its locks.
+"""Checks the order in which the driver takes its locks.
 
 Two threads can wait for each other only if one takes locks in an order that
-the other does not. So what is taken while something else is held must rank
-below it, see ``cinder_k2.driver.locks``.
+the other does not. So a lock taken while another is held must rank below it,
+see ``cinder_k2.driver.locks``.
 """
 
 from collections.abc import Iterator
@@ -27,17 +27,17 @@ from unittest import mock
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_copy
 
-# As the documentation of the locks has it. Copies have no lock, but those
-# that wait for their turn hold what they hold.
+# In the order of the locks' documentation. Copies have no lock, but those that
+# wait for their turn keep their locks.
 RANKS = ('flattening', 'group', 'snapshot', 'copy', 'host', 'volume')
 _KIND = re.compile(r'k2-(?:[^-]+-)*?(flattening|group|host|snapshot|volume)-')
 
 
 class Watch:
-    """What was taken while something else was held.
+    """Locks taken while others were held.
 
-    :ivar nested: pairs of what was held and what was taken then, by kind
-    :ivar wrong: those of them that are against the order, by name
+    :ivar nested: pairs of held and taken locks, by kind
+    :ivar wrong: those that violate the order, by name
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Watch:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Watch the locks of this process."""
+        """Check the locks of this process."""
         lock, turn = locks._lock, host_copy.HostCopy._turn
         with mock.patch.object(
                 locks, '_lock', lambda name, *how: self._taking(
@@ -82,7 +82,7 @@ def _kind(name: str) -> str:
 def _may_follow(first: tuple[str, str], second: tuple[str, str]) -> bool:
     """Whether one lock may be taken while another is held.
 
-    Of one kind only hosts may: the initiators of one host, in order.
+    Of the same kind only hosts may: the initiators of one host, in order.
     """
     ranks = [RANKS.index(kind) for kind, _ in (first, second)]
     if ranks[0] == ranks[1]:

@@ -89,27 +89,27 @@ class ReplicatedTest(base.FunctionalTest):
                     found[resource] = found.get(resource, 0) + len(objects)
         return found
 
-    # Rows and what they stand for
+    # Rows and their objects
 
     def replicated(self, size: int = 1, **specs: str) -> Any:
         """A new volume that is replicated."""
         return self.backend.create_volume(size, **{**REPLICATED, **specs})
 
     def ids(self, row: Any) -> dict[str, Any]:
-        """The array's ids in a row, read anew."""
+        """The array's ids in a row, after reading it again."""
         row.refresh()
         return json.loads(row.provider_id)
 
     def holder(self, row: Any) -> arrays.Served:
-        """The array that has a volume, as its row says."""
+        """The array that has a volume, according to its row."""
         return self._systems[self.ids(row)['system']]
 
     def write(self, row: Any, token: str) -> None:
-        """Write to a volume, where its row says it is."""
+        """Write to a volume, on the array in its row."""
         self.holder(row).control.write(self.ids(row)['volume'], token)
 
     def read(self, row: Any) -> Any:
-        """What was written last to a volume, where its row says it is."""
+        """The last data written to a volume, on the array in its row."""
         return self.holder(row).control.read(self.ids(row)['volume'])
 
     def sessions(self) -> dict[str, tuple[str, str]]:
@@ -119,7 +119,7 @@ class ReplicatedTest(base.FunctionalTest):
                 for s in array.admin.list('replication/sessions')}
 
     def clear(self, array: arrays.Served, row: Any) -> None:
-        """What an operator does with what the log says was left there."""
+        """Remove what the log reports as left over, as an operator does."""
         key = row.name_id
         for name in (f'ssn-{key}', f'rssn-{key}', f'cv-{key}', f'rcv-{key}',
                      f'cvg-{key}', f'rcvg-{key}'):
@@ -130,7 +130,7 @@ class ReplicatedTest(base.FunctionalTest):
 
     @classmethod
     def remove(cls, array: arrays.Served, row: Any) -> None:
-        """Delete all of a volume that is not attached, as administrators."""
+        """Delete all objects of a detached volume, as administrators."""
         cls.remove_all(array, row.name_id)
 
     @staticmethod
@@ -197,7 +197,7 @@ class ReplicatedTest(base.FunctionalTest):
                 [roles[made[2]], roles[copy[2]]])
 
     def assert_alone(self, *volumes: Any) -> None:
-        """They are not replicated, and their rows say so."""
+        """Check that they are not replicated, and that their rows agree."""
         for volume in volumes:
             volume.refresh()
             self.assertEqual('disabled', volume.replication_status)
@@ -207,7 +207,7 @@ class ReplicatedTest(base.FunctionalTest):
                 self.assertNotIn(name, self.sessions())
 
     def count(self, array: arrays.Served) -> dict[str, int]:
-        """How many objects of each kind users have on one array."""
+        """The number of users' objects of each type on one array."""
         return {resource: len(objects) for resource, objects
                 in array.control.leftovers().items() if objects}
 
@@ -223,7 +223,7 @@ class ReplicatedTest(base.FunctionalTest):
 
     @staticmethod
     def sweep(array: arrays.Served) -> None:
-        """Delete all that nobody uses any more, as administrators do."""
+        """Delete everything unused, as administrators do."""
         for resource in ('replication/sessions', 'snapshots', 'volumes',
                          'volume_groups'):
             for found in array.control.leftovers().get(resource, []):
@@ -238,7 +238,7 @@ class ReplicatedTest(base.FunctionalTest):
         self.assertTrue(self.backend.restart())
 
     def map_to_a_stranger(self, array: arrays.Served, name: str) -> None:
-        """Somebody maps a volume to a host that the driver did not make."""
+        """A foreign mapping of a volume to a host not made by the driver."""
         host = array.admin.create('hosts', name='stranger', type='Linux')
         volume = array.admin.list('volumes', name=name)[0]
         array.admin.create(

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Cinder asks of a member of an active-active cluster."""
+"""Cinder's requirements for a member of an active-active cluster."""
 
 from tests.functional import base
 
 
 @base.pairwise_variants
 class MembershipTest(base.FunctionalTest):
-    """What Cinder asks of a member of a cluster."""
+    """Cinder's requirements for a member of a cluster."""
 
     feature = 'active-active cluster'
 
@@ -46,7 +46,7 @@ class MembershipTest(base.FunctionalTest):
                               if call.startswith('DELETE')])
 
     def test_killed_before_cinder_knew_the_ids(self) -> None:
-        """The array does not tell what a thin clone was made of."""
+        """The array does not show the source of a thin clone."""
         self.ignore_call_budget()
         source = self.backend.create_volume(1)
         snapshot = self.backend.create_snapshot(source)

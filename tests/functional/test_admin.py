@@ -89,7 +89,7 @@ class AdminTest(base.FunctionalTest):
         return json.loads(output)['arrays']
 
     def refused(self, text: str, *arguments: str) -> str:
-        """One clear line, exit status 1; gives the output."""
+        """One clear line, exit status 1; returns the output."""
         status, output, error = self.run_main(*arguments)
         self.assertEqual(1, status)
         self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
@@ -148,7 +148,7 @@ class HiddenTest(AdminTest):
         self.assertEqual([other.name], report['backends'][:1])
 
     def test_replication_targets_are_looked_at_too(self) -> None:
-        """After a failover they have clones of what is deleted."""
+        """After a failover they have deferred deletions of clones' sources."""
         first, second = arrays.pair('sdp')
         device = (f'backend_id:dr,san_ip:{second.address},'
                   f'port:{second.port},login:{arrays.LOGIN}')
@@ -223,7 +223,7 @@ class HiddenTest(AdminTest):
 class ReclaimTest(AdminTest):
 
     def leave_something(self) -> tuple[Any, str]:
-        """Have the array refuse a purge; gives the source's group."""
+        """Let the array refuse a purge; returns the source's group."""
         volume = self.backend.create_volume(1)
         clone = self.backend.clone(volume)
         self.backend.delete_volume(volume)
@@ -250,7 +250,7 @@ class ReclaimTest(AdminTest):
         self.assertEqual(([], []), (report['purged'], report['deferred']))
 
     def test_former_names(self) -> None:
-        """Scripts find the keys that they know."""
+        """Scripts find the former keys."""
         self.leave_something()
         for former, keys in (('hidden', {'hidden'}),
                              ('reclaim', {'hidden', 'reclaimed'})):
@@ -282,7 +282,7 @@ class ReclaimTest(AdminTest):
 
 
 class CheckTest(AdminTest):
-    """k2-admin check, on arrays that are well and on others."""
+    """k2-admin check, on usable and on other arrays."""
 
     def check(self, *arguments: str) -> Any:
         """The reports, and whether all is well as the exit status says."""
@@ -386,7 +386,7 @@ class CheckTest(AdminTest):
         self.assertEqual('certificate', warning['kind'])
 
     def test_what_is_wrong_with_the_options(self) -> None:
-        """Each of them, though the array itself is well."""
+        """Each of them, even if the array itself is fine."""
         self.only(k2_retention_policy='None such',
                   k2_iscsi_cidrs='198.51.100.0/24')
         fine, (report,) = self.check()
@@ -399,7 +399,7 @@ class CheckTest(AdminTest):
         self.assertEqual('ONLINE', report['array']['state'])
 
     def test_options_that_make_no_sense(self) -> None:
-        """Others are looked at, in the order of the file."""
+        """The others are checked, in the order of the file."""
         self.enable('bad', self.backend.name,
                     bad={'volume_driver': backend.DRIVERS['iscsi']})
         fine, (bad, good) = self.check()
@@ -435,7 +435,7 @@ class CheckTest(AdminTest):
         return first, second
 
     def target(self) -> Any:
-        """What is told of the target; the rest is well."""
+        """The report on the target; the rest is fine."""
         fine, (report,) = self.check()
         self.assertEqual([], report['problems'])
         target, = report['targets']
@@ -530,7 +530,7 @@ class ProcessTest(AdminTest):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def strangers(self) -> Any:
-        """What others have, with names of the same beginning."""
+        """Foreign objects, with names of the same prefix."""
         admin = self.array.admin
         group = admin.create('volume_groups', name='k2probe-other', quota=0,
                              is_dedup=True)
@@ -553,7 +553,7 @@ class ProcessTest(AdminTest):
             self.array.admin.delete(kind, before[kind][0]['id'])
 
     def kill_probe_after(self, path: str) -> None:
-        """Let a probe make an object, and no request after that."""
+        """Let a probe create an object, and kill it after that."""
         real, process = self.array.array.exchange, []
 
         @contextlib.contextmanager
@@ -569,7 +569,7 @@ class ProcessTest(AdminTest):
         self.assertEqual(-signal.SIGKILL, process[0].returncode)
 
     def removed_by_the_next(self, before: Any) -> None:
-        """What the killed one made, and just that, goes with the next."""
+        """The next probe removes exactly the objects of the killed one."""
         directory = os.path.join(config.verdicts_directory(), 'probe')
         token, = (name for name in os.listdir(directory)
                   if name.endswith('.json'))
@@ -592,7 +592,7 @@ class ProcessTest(AdminTest):
 class CapabilitiesTest(AdminTest):
 
     def learnt(self, **verdicts_: rest.verdicts.Verdict) -> None:
-        """Let the services have learnt something of the array."""
+        """Store verdicts of the services on the array."""
         address = f'{self.array.address}:{self.array.port}'
         rest.verdicts.File(config.verdicts_directory(), address).save(
             'a 2.2.0 6.5', {name.replace('_', '-'): verdict
@@ -603,7 +603,7 @@ class CapabilitiesTest(AdminTest):
         return report, {row['name']: row for row in report['capabilities']}
 
     def test_without_a_file(self) -> None:
-        """All are unknown, or turned off; no array is asked."""
+        """All are unknown, or disabled; no array is called."""
         shutil.rmtree(config.verdicts_directory(), ignore_errors=True)
         self.array.control.clear_journal()
         report, rows = self.capabilities()
@@ -633,7 +633,7 @@ class CapabilitiesTest(AdminTest):
         self.assertIn('one by one', output)
 
     def test_a_refusal_of_yesterday(self) -> None:
-        """It counts no longer, but what the array said is still shown."""
+        """It no longer counts, but the array's text is still shown."""
         self.learnt(sequence=rest.verdicts.Verdict(
             'refused', 'HTTP 400: Unknown header', 1.7e9))
         row = self.capabilities()[1]['sequence']
@@ -718,7 +718,7 @@ class ProbeTest(AdminTest):
         self.assertEqual([], self.array.control.journal())
 
     def test_a_place_that_is_none(self) -> None:
-        """It is told before anything is asked or made."""
+        """It is reported before anything is sent or created."""
         self.array.control.clear_journal()
         with mock.patch('sys.stdin', io.StringIO('')):
             status, _, error = self.run_main(
@@ -735,7 +735,7 @@ class ProbeTest(AdminTest):
             self.failed('another k2-admin probe', '--write', '--yes')
 
     def test_ctrl_c(self) -> None:
-        """What was made is removed at once."""
+        """Created objects are removed at once."""
         before = self.array.control.leftovers()
         with mock.patch.object(raw.Raw, 'ask', autospec=True,
                                side_effect=_interrupted('host_iqns')):

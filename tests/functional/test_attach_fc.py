@@ -38,7 +38,7 @@ class AttachFCTest(base.FunctionalTest):
         self.unzoned = self._watch('remove_fc_zone')
 
     def _watch(self, name: str) -> list[Any]:
-        """Note what Cinder's zone manager is asked to do."""
+        """Record the calls to Cinder's zone manager."""
         calls: list[Any] = []
         patch = mock.patch(f'cinder.zonemanager.utils.{name}', calls.append)
         patch.start()
@@ -74,7 +74,7 @@ class AttachFCTest(base.FunctionalTest):
         self.assertIs(False, info['discard'])
 
     def test_zones(self) -> None:
-        """Made at each attach, removed with a host's last volume only."""
+        """Created at each attach, removed only with a host's last volume."""
         host = self.host()
         other = self.backend.create_volume(1)
         first = self.backend.attach(self.volume, host)
@@ -175,7 +175,7 @@ class AttachFCTest(base.FunctionalTest):
             self.backend.force_detach(self.volume)
 
     def test_seen_ports_are_adopted(self) -> None:
-        """INI-2: ports that logged in before anybody made the host."""
+        """INI-2: ports that logged in before the host was created."""
         host = self.host()
         record = self.admin.create('host_fc_ports', pwwn=host['wwpns'][0])
         self.backend.attach(self.volume, host)
@@ -209,7 +209,7 @@ class AttachFCTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_a_host_with_both_transports(self) -> None:
-        """Neither back end takes the other's mapping away."""
+        """Neither back end removes the other's mapping."""
         host = self.host()
         fc = self.backend.attach(self.volume, host)
         iscsi = self.use('iscsi')

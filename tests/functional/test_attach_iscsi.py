@@ -24,7 +24,7 @@ MIGRATION = '7e000000-0000-4000-8000-000000000001'
 
 @ddt.ddt
 class AttachTest(base.FunctionalTest):
-    """What both transports do alike; iSCSI's initiators are used."""
+    """Common to both transports; iSCSI's initiators are used."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -32,7 +32,7 @@ class AttachTest(base.FunctionalTest):
 
     def _admins_host(self, connector: dict[str, Any], **fields: Any
                      ) -> Any:
-        """A host that an administrator made, with the connector's IQN."""
+        """A host created by an administrator, with the connector's IQN."""
         host = self.make('hosts', name='by-hand', type='Linux', **fields)
         self.make('host_iqns', iqn=connector['initiator'],
                   host={'ref': f'/hosts/{host["id"]}'})
@@ -66,7 +66,7 @@ class AttachTest(base.FunctionalTest):
         self.assertIs(False, info['discard'])
 
     def test_host_type(self) -> None:
-        """Of hosts that the driver makes."""
+        """The type of hosts that the driver creates."""
         self.backend.attach(self.volume, self.host())
         mine = self.use('iscsi', k2_host_type='ESX')
         mine.attach(mine.create_volume(1), self.host('other'))
@@ -123,7 +123,7 @@ class AttachTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_two_attachments_on_one_host(self) -> None:
-        """Two guests of one host: one mapping until the last lets go."""
+        """Two guests of one host: one mapping until the last detach."""
         volume = self.backend.create_volume(1, multiattach='<is> True')
         host = self.host()
         first = self.backend.attach(volume, host, MIGRATION)
@@ -138,7 +138,7 @@ class AttachTest(base.FunctionalTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_again(self) -> None:
-        """nova asks again after a reboot: the same answer, no more."""
+        """nova asks again after a reboot: the same result, nothing more."""
         host = self.host()
         first = self.backend.attach(self.volume, host)
         again = self.backend.manager.initialize_connection(
@@ -148,7 +148,7 @@ class AttachTest(base.FunctionalTest):
         self.assertEqual(1, len(self._mappings()))
 
     def test_again_without_an_attachment(self) -> None:
-        """The mapping stands from an attach that Cinder forgot."""
+        """The mapping is left from an attach that Cinder has lost."""
         host = self.host()
         driver = self.backend.driver
         first = driver.initialize_connection(self.volume, host)
@@ -218,7 +218,7 @@ class AttachTest(base.FunctionalTest):
         self.assertEqual([], self._mappings())
 
     def test_two_hosts_of_one_host_group(self) -> None:
-        """The group's mapping stays until the last member lets go."""
+        """The group's mapping stays until the last member detaches."""
         group = self.make('host_groups', name='cluster')
         connectors = [self.host(), self.host()]
         for number, connector in enumerate(connectors):
@@ -306,7 +306,7 @@ class AttachTest(base.FunctionalTest):
 
     @ddt.data(True, False)
     def test_a_lun_that_cannot_be_read(self, known_host: bool) -> None:
-        """A failed attach leaves no mapping: nobody would detach it."""
+        """A failed attach leaves no mapping: it would never be detached."""
         connector, other = self.host(), self.backend.create_volume(1)
         if known_host:
             self.backend.attach(other, connector)

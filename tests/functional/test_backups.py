@@ -32,7 +32,7 @@ _HEAD = 8 * MIB
 
 
 class Head(backup_driver.BackupDriver):
-    """Keeps the beginning of a volume: what to do with it is not ours."""
+    """Stores the beginning of a volume: the backup format does not matter."""
 
     folder = ''
 
@@ -53,11 +53,11 @@ class Head(backup_driver.BackupDriver):
         os.unlink(os.path.join(self.folder, backup.id))
 
     def check_for_setup_error(self) -> None:
-        """Nothing can be wrong."""
+        """Nothing to check."""
 
 
 class Bus:
-    """In place of the message bus between API, cinder-backup and volume."""
+    """Replaces the message bus between API, cinder-backup and volume."""
 
     manager: Any = None
 
@@ -66,7 +66,7 @@ class Bus:
         self.devices: list[Any] = []
 
     def create_backup(self, ctxt: Any, backup: Any) -> None:
-        """Stand in for the scheduler, too."""
+        """Replace the scheduler, too."""
         backup.host = self.manager.host
         backup.save()
         self.manager.create_backup(ctxt, backup)
@@ -114,7 +114,7 @@ class Bus:
 
 
 class BackupTest(disks.DisksTest):
-    """A cinder-backup beside the back end."""
+    """A cinder-backup next to the back end."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -146,7 +146,7 @@ class BackupTest(disks.DisksTest):
         return objects.Backup.get_by_id(self.backend.context, made.id)
 
     def saved(self, backup: Any) -> bytes:
-        """What was backed up."""
+        """The stored data."""
         with open(os.path.join(Head.folder, backup.id), 'rb') as stream:
             return stream.read()
 
@@ -187,7 +187,7 @@ class EverywhereTest(BackupTest):
         self.backend.detach(attachment)
 
     def test_two_hosts_read_one_snapshot(self) -> None:
-        """The view goes with the second."""
+        """The view is removed with the second."""
         snapshot = self.backend.create_snapshot(self.volume)
         driver, hosts = self.backend.driver, [self.host(), self.host()]
         found = self.together(*[
@@ -234,7 +234,7 @@ class FaultsTest(BackupTest):
         self.backend.driver.terminate_connection_snapshot(snapshot, None)
 
     def test_left_behind_by_a_killed_backup(self) -> None:
-        """The snapshot can be deleted all the same."""
+        """The snapshot can still be deleted."""
         snapshot = self.backend.create_snapshot(self.volume)
         self.backend.driver.initialize_connection_snapshot(snapshot,
                                                            self.host())

@@ -12,8 +12,8 @@
 
 """How many REST calls each operation takes, with warm caches.
 
-The operator's page on limits has these numbers, and says where the array
-would allow less and why it is more.
+The operator's page on limits has these numbers, and explains where the array
+would allow fewer.
 """
 
 import collections
@@ -34,7 +34,7 @@ MIGRATION = '7e000000-0000-4000-8000-000000000001'
 class BudgetsTest(base.FunctionalTest):
 
     def _warm(self, protocol: str, profile: str = 'k2') -> None:
-        """Take a back end that knows the array."""
+        """Use a back end with filled caches for the array."""
         self.use(protocol, profile)
         self.volume = self.backend.create_volume(1)
         self.backend.delete_snapshot(
@@ -160,7 +160,7 @@ class BudgetsTest(base.FunctionalTest):
                                           self.left()['mappings']))
 
     def test_forced_detach_of_the_last(self) -> None:
-        """Four more calls for each host that goes."""
+        """Four more calls for each host that is removed."""
         self._warm('fc')
         self.ignore_call_budget()
         for _ in range(2):
@@ -191,7 +191,7 @@ class BudgetsTest(base.FunctionalTest):
             self.backend.manage({'source-name': name})
 
     def test_groups(self) -> None:
-        """A snapshot of all takes no more than one of one."""
+        """A snapshot of all volumes takes no more than one of one."""
         self._warm('iscsi')
         with self.assert_calls(1):
             group = self.backend.create_group()
@@ -250,7 +250,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         self.assertEqual(there, len(calls), '\n'.join(calls))
 
     def test_volume(self) -> None:
-        """The peer makes its part by itself."""
+        """The peer creates its part by itself."""
         with self._calls(5, 0):
             volume = self.replicated()
         with self._calls(5, 3):
@@ -303,7 +303,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
 
 
 class FailoverBudgetsTest(replicated.ReplicatedTest):
-    """Calls for all volumes, by a service that has learnt nothing before."""
+    """Calls for all volumes, by a service without verdicts."""
 
     COUNT = 30
 
@@ -341,6 +341,6 @@ class FailoverBudgetsTest(replicated.ReplicatedTest):
         # Each of two replication snapshots takes one look at those before,
         # and the first bulk deletion on each array one look afterwards.
         self._assert_budget('default', 20, 31)
-        # By now it is known what the arrays take.
+        # By now the array's capabilities are known.
         self._assert_budget(replicated.TARGET, 2, 3)
         self._assert_budget('default', 16, 20)

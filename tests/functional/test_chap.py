@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""CHAP: hosts show a password when they log in over iSCSI."""
+"""CHAP: hosts need a password to log in over iSCSI."""
 
 import logging
 from typing import Any
@@ -56,13 +56,13 @@ class ChapTestCase(base.FunctionalTest):
                 'SELECT value FROM driver_initiator_data'))]
 
     def lose_secrets(self) -> None:
-        """Cinder's database forgets all passwords."""
+        """Delete all passwords from Cinder's database."""
         with db_api.get_engine().begin() as connection:
             connection.execute(sqlalchemy.text(
                 'DELETE FROM driver_initiator_data'))
 
     def asked(self, connector: dict[str, Any]) -> tuple[str, str] | None:
-        """Username and password that the array asks of a host."""
+        """The username and password that the array requires of a host."""
         store = self.array.array.store
         record, = [r for r in store.rows('host_iqns')
                    if r['iqn'].lower() == connector['initiator'].lower()]
@@ -74,7 +74,7 @@ class ChapTestCase(base.FunctionalTest):
 
     def assert_logs_in(self, connector: dict[str, Any], *attachments: Any
                        ) -> None:
-        """The host is asked for CHAP and was told what to answer."""
+        """The host is required to use CHAP and has the right login."""
         asked = self.asked(connector)
         self.assertIsNotNone(asked)
         for attachment in attachments:
@@ -82,11 +82,11 @@ class ChapTestCase(base.FunctionalTest):
                              self.told(attachment))
 
     def told(self, attachment: Any) -> tuple[Any, ...]:
-        """What os-brick was told of CHAP."""
+        """The CHAP properties that os-brick received."""
         return tuple(attachment.connection_info.get(key) for key in AUTH)
 
     def assert_open(self, connector: dict[str, Any], attachment: Any) -> None:
-        """The host is not asked for CHAP and was told nothing of it."""
+        """The host is not required to use CHAP and received no login."""
         self.assertIsNone(self.asked(connector))
         for key in AUTH:
             self.assertNotIn(key, attachment.connection_info)
@@ -96,7 +96,7 @@ class ChapTestCase(base.FunctionalTest):
         return self.admin.list('host_auth_profiles')
 
     def warnings(self) -> str:
-        """What the driver warned of."""
+        """The driver's warnings."""
         return ' '.join(self.log.messages(logging.WARNING, 'cinder_k2'))
 
     def unprotected(self) -> Any:
@@ -120,7 +120,7 @@ class ChapTest(ChapTestCase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_the_host_returns(self) -> None:
-        """Its profile was removed with it, and is made as it was."""
+        """Its profile was removed with it; the new one has that password."""
         first = self.backend.attach(self.volume, self.connector)
         self.backend.detach(first)
         self.assertEqual([], self.profiles())
@@ -129,7 +129,7 @@ class ChapTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_further_volumes(self) -> None:
-        """They cost nothing besides, and change nothing."""
+        """They need no more calls, and change nothing."""
         with self.assert_calls(5 + 2):
             first = self.backend.attach(self.volume, self.connector)
         other = self.backend.create_volume(1)
@@ -165,7 +165,7 @@ class ChapTest(ChapTestCase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_another_service(self) -> None:
-        """After a restart the first attach to a host looks once."""
+        """After a restart the first attach to a host reads it once."""
         first = self.backend.attach(self.volume, self.connector)
         other = self.own('iscsi', use_chap_auth=True)
         volumes = [other.create_volume(1) for _ in range(3)]
@@ -243,7 +243,7 @@ class SwitchTest(ChapTestCase):
             after.create_volume(1), self.connector))
 
     def test_off(self) -> None:
-        """No call and no row more than ever."""
+        """No more calls or rows than without the option."""
         plain = self.unprotected()
         volumes = [plain.create_volume(1) for _ in range(2)]
         plain.detach(plain.attach(volumes[0], self.host()))
@@ -263,7 +263,7 @@ class SwitchTest(ChapTestCase):
         self.assertIn('use_chap_auth', self.log.errors_text())
 
     def test_fibre_channel(self) -> None:
-        """CHAP is for iSCSI only, which is said once."""
+        """CHAP is for iSCSI only, with one warning."""
         fc = self.own('fc', use_chap_auth=True)
         self.assertEqual(1, self.warnings().count('use_chap_auth'))
         attachment = fc.attach(fc.create_volume(1), self.connector)
@@ -276,7 +276,7 @@ class SwitchTest(ChapTestCase):
 
 @ddt.ddt
 class AdministratorTest(ChapTestCase):
-    """Hosts and profiles of somebody else."""
+    """Foreign hosts and profiles."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -296,7 +296,7 @@ class AdministratorTest(ChapTestCase):
             self.admin.delete('host_auth_profiles', profile['id'])
 
     def test_an_empty_host(self) -> None:
-        """It gets a profile, and keeps it as it keeps itself."""
+        """It gets a profile, and is not removed."""
         self._host()
         first = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, first)
@@ -309,7 +309,7 @@ class AdministratorTest(ChapTestCase):
         self._remove_profiles()
 
     def _assert_left_alone(self) -> None:
-        """What is there may depend on logging in as before."""
+        """Existing sessions may depend on logging in as before."""
         before = self.left()
         attachment = self.backend.attach(self.volume, self.connector)
         self.assert_open(self.connector, attachment)
@@ -339,7 +339,7 @@ class AdministratorTest(ChapTestCase):
         self._assert_left_alone()
 
     def test_profiles_of_others(self) -> None:
-        """CHP-6: nobody can tell whether the host has one of them."""
+        """CHP-6: it is unknown whether the host uses one of them."""
         self.make('host_auth_profiles', name='theirs', type='CHAP',
                   username='them', password='Their-Password')
         other = self.make('hosts', name='other', type='Linux')
@@ -350,7 +350,7 @@ class AdministratorTest(ChapTestCase):
         self.assertIn('theirs', self.warnings())
 
     def test_a_refused_profile(self) -> None:
-        """The host stays as it was, and the volume unmapped."""
+        """The host stays unchanged, and the volume unmapped."""
         self._host()
         before = self.left()
         for path in ('mappings', 'hosts/*', 'host_auth_profiles'):
@@ -362,7 +362,7 @@ class AdministratorTest(ChapTestCase):
             self.backend.force_detach(self.volume)
 
     def test_a_profile_that_is_passed_over(self) -> None:
-        """Its host would log in without CHAP, and nobody would know."""
+        """Its host would log in without CHAP, unnoticed."""
         learned.forget()
         self.has_learned = False
         self.switch(refuse_unlisted='ignored', refuse_only=[
@@ -378,7 +378,7 @@ class AdministratorTest(ChapTestCase):
     @ddt.data(['GET host_auth_profiles', 'GET host_auth_profiles name'], [])
     def test_nothing_shows_that_it_is_passed_over(self, refused: list[str]
                                                   ) -> None:
-        """CHP-6: no profiles are shown, or not how many hosts have them."""
+        """CHP-6: no profiles are shown, or not how many hosts use them."""
         learned.forget()
         self.has_learned = False
         self.switch(refuse_unlisted='ignored' if not refused else 'no_hits',
@@ -395,7 +395,7 @@ class AdministratorTest(ChapTestCase):
                 fresh.force_detach(self.volume)
 
     def test_how_many_hosts_have_it_is_not_told(self) -> None:
-        """CHP-4: the host may have it, and needs it to log in."""
+        """CHP-4: the host may use it, and need it to log in."""
         first = self.backend.attach(self.volume, self.connector)
         fresh = self.own('iscsi', use_chap_auth=True)
         with odd.with_replies('host_auth_profiles', lambda data: odd.changed(
@@ -405,7 +405,7 @@ class AdministratorTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_a_user_who_may_not_make_profiles(self) -> None:
-        """The role is named, and the array asked again: it may change."""
+        """The role is named, and the request is repeated: it may change."""
         learned.forget()
         self.has_learned = False
         fresh = self.own('iscsi', use_chap_auth=True)
@@ -419,7 +419,7 @@ class AdministratorTest(ChapTestCase):
                             fresh.attach(self.volume, self.connector))
 
     def test_a_search_that_finds_nothing(self) -> None:
-        """QRY-2: that is not to say that the host has no profile."""
+        """QRY-2: that does not prove that the host has no profile."""
         first = self.backend.attach(self.volume, self.connector)
         learned.forget()
         self.has_learned = False
@@ -431,7 +431,7 @@ class AdministratorTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_a_profile_that_was_taken_away(self) -> None:
-        """What was seen is believed for a while, then looked at."""
+        """An observation is cached for a while, then checked."""
         first = self.backend.attach(self.volume, self.connector)
         self._remove_profiles()
         fresh = self.own('iscsi', use_chap_auth=True)
@@ -456,7 +456,7 @@ class AdministratorTest(ChapTestCase):
         self._remove_profiles()
 
     def test_a_lost_password_of_a_host_with_volumes(self) -> None:
-        """Its sessions live by the old one."""
+        """Its sessions use the old one."""
         first = self.backend.attach(self.volume, self.connector)
         asked, before = self.asked(self.connector), self.left()
         self.lose_secrets()

@@ -12,8 +12,8 @@
 
 """Clones and volumes from snapshots that copy no data.
 
-On the profile ``sdp`` a thin clone is moved into a group of its own, on
-``k2`` a view backs the volume.
+On the profile ``sdp`` a thin clone is moved to its own group, on ``k2`` a view
+backs the volume.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class ClonesTest(base.FunctionalTest):
         self.snapshot = self.backend.create_snapshot(self.volume)
 
     def _usable(self, volume: Any) -> None:
-        """Do with a clone what people do with volumes."""
+        """Use a clone like any other volume."""
         attachment = self.backend.attach(volume, self.host())
         self.assertGreater(attachment.connection_info['target_lun'], 0)
         snapshot = self.backend.create_snapshot(volume)
@@ -68,7 +68,7 @@ class ClonesTest(base.FunctionalTest):
         clone = self.backend.clone(self.volume)
         self._usable(clone)
         self.backend.delete_volume(clone)
-        # The hidden snapshot went with it.
+        # The hidden snapshot was deleted with it.
         self.assert_left(volumes=1, volume_groups=1)
 
     @on_both
@@ -83,7 +83,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_without_a_thin_clone_nothing_is_lost(self, profile: str) -> None:
-        """Source and snapshot work on after the clone has gone."""
+        """Source and snapshot are usable after the clone was deleted."""
         self._start(profile)
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(clone)
@@ -112,7 +112,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_after_a_restart(self, profile: str) -> None:
-        """Nothing that matters is in the memory of the service."""
+        """The service keeps no essential state in memory."""
         self._start(profile)
         clone = self.backend.clone(self.volume)
         attachment = self.backend.attach(clone, self.host())
@@ -134,7 +134,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_clones_and_snapshots_at_once(self, profile: str) -> None:
-        """A snapshot must not catch a clone that is about to leave."""
+        """A snapshot must not include a clone that is about to leave."""
         self._start(profile)
         results = self.together(
             *[lambda: self.backend.clone(self.volume),
@@ -246,7 +246,7 @@ class ClonesTest(base.FunctionalTest):
                                              name=f'cv-{clone.id}'))
 
     def test_an_array_that_does_not_move_clones(self) -> None:
-        """CLN-7: then a view does, and no thin clone stays behind."""
+        """CLN-7: then a view is used, and no thin clone stays behind."""
         self._start('sdp')
         self.own('iscsi')
         self.volume = self.backend.create_volume(1)
@@ -259,7 +259,7 @@ class ClonesTest(base.FunctionalTest):
         self.assertEqual(2, self.left()['volumes'])
 
     def test_thin_clone_of_a_view(self) -> None:
-        """CLN-6: an array refuses it, so a view is taken."""
+        """CLN-6: an array refuses it, so a view is used."""
         self._start('sdp')
         view = self.backend.volume_from_snapshot(
             self.snapshot, kaminario__clone_strategy='view')
@@ -269,7 +269,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_failures_leave_nothing(self, profile: str) -> None:
-        """Whichever request the array refuses for good."""
+        """Whichever request the array permanently refuses."""
         self._start(profile)
         before = self.left()
         self.array.control.clear_journal()

@@ -45,7 +45,7 @@ class DataTest(disks.DisksTest):
         self.assertEqual(b'tail', self.disks.read(volume, GIB - 4, 4))
 
     def assert_full(self, volume: Any) -> None:
-        """It has a volume of its own on the array, and nothing else."""
+        """It has its own volume on the array, and nothing else."""
         self.assertEqual(1, len(self.admin.list('volumes',
                                                 name=f'cv-{volume.id}')))
         self.assertEqual([], self.admin.list('snapshots',
@@ -174,7 +174,7 @@ class PromotionTest(DataTest):
 
 
 class StaleRowTest(DataTest):
-    """A clone was asked for before its source got other ids."""
+    """A clone was requested before its source got other ids."""
 
     def test_source_promoted_meanwhile(self) -> None:
         view = self.backend.clone(self.volume,
@@ -193,7 +193,7 @@ class StaleRowTest(DataTest):
 
 
 class MeanwhileTest(DataTest):
-    """What is asked for while a view is copied for a group.
+    """Operations while a view is copied for a group.
 
     Cinder gives the volume no status then: its driver keeps others out.
     """
@@ -212,14 +212,14 @@ class MeanwhileTest(DataTest):
         self.assertTrue(self.backend.restart())
 
     def copy(self, act: Any, patience: float = 0.05) -> Any:
-        """Have the view copied, and do something after that; its row."""
+        """Have the view copied, and run something after; returns its row."""
         copy_volume, done = volume_utils.copy_volume, []
 
         def slow(*args: Any, **kwargs: Any) -> None:
             copy_volume(*args, **kwargs)
             with mock.patch.multiple(locks, ATTACH_LOCK_TIMEOUT=patience,
                                      LOCK_TIMEOUT=patience):
-                # Not in the thread that holds the volume.
+                # Not in the thread that has locked the volume.
                 done.extend(self.together(act))
 
         with mock.patch.object(volume_utils, 'copy_volume', slow):
@@ -231,7 +231,7 @@ class MeanwhileTest(DataTest):
         return row
 
     def refused(self, act: Any, *args: Any, **more: Any) -> None:
-        """It is to be tried again."""
+        """It is to be retried."""
         error = self.assertRaises(
             (backend.OperationFailed, exception.CinderException), act, *args,
             **more)
@@ -332,7 +332,7 @@ class MeanwhileTest(DataTest):
         self.other.terminate_connection(stale, host)
 
     def test_killed_while_it_is_copied(self) -> None:
-        """The volume is as it was, and the next copy clears up."""
+        """The volume is unchanged, and the next copy cleans up."""
         def killed(*_: Any, **__: Any) -> None:
             self.fault('status', '*', '*', status=403, times=None)
             raise OSError('killed')

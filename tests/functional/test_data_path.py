@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver returns, given to an initiator, with the bytes behind it.
+"""The driver's connection properties, used by an initiator, with data.
 
 The array is a process of k2-sim that serves its volumes over iSCSI, the
 initiator is qemu-io, in user space. What a kernel makes of the same is in
@@ -88,7 +88,7 @@ class DataPathTest(testtools.TestCase):
 
     def attach(self, volume: Any, host: int = 1
                ) -> tuple[Any, list[iscsi.Path]]:
-        """The attachment, and the LUN on each portal as the driver says."""
+        """The attachment, and the driver's LUN on each portal."""
         iqn = f'iqn.1994-05.com.example:{host}'
         attachment = self.backend.attach(volume, {
             'host': f'compute-{host}', 'ip': f'127.0.0.{host}',
@@ -101,7 +101,7 @@ class DataPathTest(testtools.TestCase):
         return self.attach(volume)[1][0]
 
     def assert_not_there(self, path: iscsi.Path) -> None:
-        """Whoever asks for the LUN has none."""
+        """No initiator finds the LUN."""
         self.assertRaises(subprocess.CalledProcessError, path.io, 'length')
 
 
@@ -109,7 +109,7 @@ class LifeTests:
     """From the first attachment to the last, for any data plane."""
 
     def live(self) -> list[iscsi.Path]:
-        """All of it, through all paths; gives those of the last volume."""
+        """All of it, through all paths; returns those of the last volume."""
         volume = self.backend.create_volume(1)
         attachment, paths = self.attach(volume)
         self.assertEqual(2, len(paths))
@@ -170,7 +170,7 @@ class TgtTest(LifeTests, DataPathTest):
         there.io('read -P 2 2M 1M', 'read -P 0 3M 1M')
 
     def test_force_detach(self) -> None:
-        """A host that does not answer any more loses the volume."""
+        """A host that does not reply any more loses the volume."""
         self.start()
         volume = self.backend.create_volume(1)
         path = self.disk(volume)
@@ -181,7 +181,7 @@ class TgtTest(LifeTests, DataPathTest):
         other.io('read -P 1 1M 1M')
 
     def test_discard(self) -> None:
-        """What a host gives up, the array has for others."""
+        """Blocks that a host discards are free for others on the array."""
         self.start()
         path = self.disk(self.backend.create_volume(1))
         before = self.taken()
@@ -192,7 +192,7 @@ class TgtTest(LifeTests, DataPathTest):
         path.io('read -P 0 0 12M', 'read -P 1 12M 4M')
 
     def taken(self) -> int:
-        """Bytes that the array keeps for all volumes."""
+        """Bytes that the array uses for all volumes."""
         self.simulator.control('POST', 'survey')
         capacity, = self.simulator.hits('system/capacity')
         return int(capacity['allocated']) * 1024
@@ -261,7 +261,7 @@ class ReplicationTest(DataPathTest):
 
     @classmethod
     def start_arrays(cls, folder: pathlib.Path) -> None:
-        """Each needs to know where the other one will be."""
+        """Each needs to know the address of the other one."""
         password = folder / 'password'
         password.write_text('secret-of-both-arrays\n')
         addresses = [f'{iscsi.address(net)}:8443' for net in (103, 104)]
@@ -310,7 +310,7 @@ class ReplicationTest(DataPathTest):
             self.simulator.start()
 
     def test_dead_array(self) -> None:
-        """What was copied is on the other one; the rest is lost, and known.
+        """Copied data is on the other one; the rest is lost, as reported.
 
         The array has it still when it comes back, and must not show it.
         """

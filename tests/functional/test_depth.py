@@ -44,7 +44,7 @@ class DepthTest(base.FunctionalTest):
                 for cold in (True, False)))
     @ddt.unpack
     def test_depth(self, protocol: str, cold: bool) -> None:
-        """Whether the service has learnt what the array can do, or not."""
+        """With and without capability verdicts."""
         self.use(protocol)
         self.own(protocol)
         if cold:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The mock of an initiator: what it must see, and what it must refuse."""
+"""The mock of an initiator: what it must find, and what it must refuse."""
 
 from cinder.volume import volume_utils
 from os_brick import exception as brick_exception
@@ -23,7 +23,7 @@ MIB = 1048576
 
 @base.pairwise_variants
 class DisksWorkTest(disks.DisksTest):
-    """Data goes where the driver and the array say."""
+    """Data is on the object that the driver and the array return."""
 
     def _device(self, volume):
         """Attach on this host as Cinder does for its own purposes."""

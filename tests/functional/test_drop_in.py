@@ -10,11 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A back end of the in-tree driver changes over, with all it has.
+"""Switching a back end of the in-tree driver to this one, with all objects.
 
-The old driver (with krest) makes volumes, snapshots, copies and attachments;
-one line of cinder.conf changes; then ours does everything with them. Nothing
-is renamed or lost meanwhile, and then the old driver takes over again.
+The in-tree driver (with krest) creates volumes, snapshots, copies and
+attachments; one line of cinder.conf changes; then this driver uses all of
+them. Nothing is renamed or lost meanwhile, and then the in-tree driver takes
+over again.
 """
 
 import pathlib
@@ -30,7 +31,7 @@ MIB = 1 << 20
 KIB_PER_GIB = 1 << 20
 DEDUP = {'kaminario__thin_prov_type': 'dedup'}
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
-# How to find what must be cared for before going back; the page has these.
+# How to find what must be handled before going back; from the page.
 QUERIES = {'hosts': 'name__prefix=cinder-',
            'snapshots': 'is_exposable=true&short_name__prefix=cv-',
            'volume_groups': 'name__prefix=ccg-'}
@@ -103,7 +104,7 @@ class DropInTest(disks.DisksTest):
             test_upgrade.OLD[self.protocol]))
 
     def _remove_hosts(self) -> None:
-        """Ours never deletes the hosts of others."""
+        """This driver never deletes foreign hosts."""
         self.backend.delete_everything()
         for resource in ('host_iqns', 'host_fc_ports', 'hosts'):
             for found in self.admin.list(resource):
@@ -112,16 +113,16 @@ class DropInTest(disks.DisksTest):
     # Looks
 
     def there(self) -> dict[tuple[str, int], str]:
-        """Names of all that users have on the array, by resource and id."""
+        """Names of all users' objects on the array, by resource and id."""
         return {(resource, row['id']): row[field]
                 for resource, field in RESOURCES.items()
                 for row in self.admin.list(resource)
                 if row[field] != 'CTRL'}
 
     def assert_kept(self, *gone: str) -> None:
-        """All that the old driver made has the same ids and names.
+        """All objects of the old driver have the same ids and names.
 
-        :param gone: names of what was given up on purpose
+        :param gone: names of objects that were deleted on purpose
         """
         now = self.there()
         self.assertEqual(
@@ -146,7 +147,7 @@ class DropInTest(disks.DisksTest):
                          managed=b'admin')
 
     def assert_seen(self, attachment: Any, host: Any, row: Any) -> None:
-        """What a host is led to is the volume."""
+        """The host finds the volume."""
         self.assertEqual(
             self.disks.path(self.backend.volume(row.id)),
             self.disks.find(attachment.connection_info, host))
@@ -214,7 +215,7 @@ class ForwardTest(DropInTest):
         self._read_snapshot()
         self.assert_kept()
 
-        # The sources go, and what was made from them lives.
+        # The sources are deleted, and their clones stay.
         self.backend.delete_snapshot(self.snapshot)
         for row in (self.source, self.clone):
             self.backend.delete_volume(row)
@@ -246,7 +247,7 @@ class ForwardOverFCTest(ForwardTest):
 
 
 class ForwardFurtherTest(DropInTest):
-    """What depends on neither protocol nor array."""
+    """Cases that depend on neither protocol nor array."""
 
     def test_types_and_places(self) -> None:
         with self.assert_calls(0):
@@ -318,7 +319,7 @@ class ForwardFurtherTest(DropInTest):
 
 
 class BackTest(DropInTest):
-    """The old driver takes over again, after what its page asks for."""
+    """The old driver takes over again, after the steps in its page."""
 
     def test_back_and_forth(self) -> None:
         self._use_everything()
@@ -338,7 +339,7 @@ class BackTest(DropInTest):
             'hosts', 'host_iqns', 'host_fc_ports'})
 
     def _use_everything(self) -> None:
-        """Leave what ours makes otherwise than the old driver would."""
+        """Leave the objects that this driver creates differently."""
         self.new_host = self.host('compute.7')
         self.made = [self.backend.clone(self.source),
                      self.backend.volume_from_snapshot(self.snapshot)]
@@ -362,7 +363,7 @@ class BackTest(DropInTest):
             self.assertEqual([], self.find(kind))
 
     def find(self, resource: str) -> list[Any]:
-        """What the page tells to look for."""
+        """Search as the page describes."""
         query = QUERIES[resource]
         self.assertIn(f'/api/v2/{resource}?{query}', page())
         return list(self.admin.list(resource, **dict(
@@ -410,7 +411,7 @@ class BackTest(DropInTest):
             self.backend.delete_group(group)
 
     def _use_old_on(self, volume: Any) -> None:
-        """What the old driver can do."""
+        """All features of the old driver."""
         self.backend.delete_snapshot(self.backend.create_snapshot(volume))
         size = self.size(volume) + 1
         self.backend.extend_volume(volume, size)
@@ -443,7 +444,7 @@ class BackOverFCTest(BackTest):
 
 
 def page() -> str:
-    """What operators are told."""
+    """The instructions for operators."""
     path = pathlib.Path(__file__).parents[2] / (
         'doc/source/operator/replacing.rst')
     return path.read_text(encoding='utf-8')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Another array serves, and everything comes home again."""
+"""Failover to another array, and failback."""
 
 from typing import Any
 from unittest import mock
@@ -27,14 +27,14 @@ from tests.functional import replicated
 REPLICATED_GROUP = {'consistent_group_replication_enabled': '<is> True'}
 EACH_REPLICATED = {'group_replication_enabled': '<is> True'}
 
-# What Cinder wants to see in the types of volumes in such groups.
+# Cinder's requirements for the types of volumes in such groups.
 CAPABLE = {'replication_enabled': '<is> True'}
 
 
 class FailoverTest(replicated.ReplicatedTest):
     """Helpers."""
 
-    # Fewer tries to reach what is lost.
+    # Fewer retries to a lost array.
     options = {'k2_retry_timeout': 20}
 
     def fails_over(self, target: str | None = replicated.TARGET) -> Any:
@@ -48,7 +48,7 @@ class FailoverTest(replicated.ReplicatedTest):
         return service
 
     def fails_back(self) -> Any:
-        """Bring the back end home; the row of the service."""
+        """Fail the back end back; the row of the service."""
         service = self.backend.fail_back()
         self.assertEqual(
             ('enabled', '', False),
@@ -58,7 +58,7 @@ class FailoverTest(replicated.ReplicatedTest):
 
     def assert_row(self, row: Any, replication: str, status: str,
                    array: arrays.Served | None = None, why: str = '') -> None:
-        """A volume's row says so, and where the volume is."""
+        """A volume's row has this status, and names the right array."""
         row.refresh()
         self.assertEqual((replication, status),
                          (row.replication_status, row.status),
@@ -80,7 +80,7 @@ class FailoverTest(replicated.ReplicatedTest):
                    for m in array.admin.list('mappings'))
 
     def targets_of(self, attachment: Any) -> str:
-        """What a host is told of where a volume is."""
+        """The targets that a host gets for a volume."""
         data = attachment.connection_info
         return str(data.get('target_iqn') or data['target_iqns']
                    if self.protocol == 'iscsi' else data['target_wwn'])
@@ -88,7 +88,7 @@ class FailoverTest(replicated.ReplicatedTest):
 
 @base.pairwise_variants
 class EverywhereTest(FailoverTest):
-    """A disaster from its beginning to its end."""
+    """A disaster from beginning to end."""
 
     feature = 'failover'
 
@@ -138,7 +138,7 @@ class EverywhereTest(FailoverTest):
             self.backend.detach(self.backend.attach(row, self.host()))
 
     def uses_everything(self, volume: Any) -> list[Any]:
-        """Do all that Cinder can ask of a back end; what it has made."""
+        """Use all of Cinder's operations; returns the created objects."""
         k2 = self.backend
         plain = k2.create_volume(1)
         snapshot = k2.create_snapshot(plain)
@@ -167,7 +167,7 @@ class EverywhereTest(FailoverTest):
         return made
 
     def ids_of(self, admin: Any, resource: str, prefix: str) -> list[int]:
-        """Ids of what has a name with this beginning."""
+        """Ids of objects whose name has this prefix."""
         return [row['id'] for row in admin.list(resource)
                 if row.get('short_name', row['name']).startswith(prefix)]
 
@@ -213,7 +213,7 @@ class TargetsTest(FailoverTest):
             self.assertIn('no replication_device', str(error))
 
     def test_home_already(self) -> None:
-        """"default" is refused by nobody, and changes nothing."""
+        """"default" is accepted, and changes nothing."""
         volume = self.replicated()
         self.fails_back()
         self.assert_row(volume, 'enabled', 'available', self.primary)
@@ -233,7 +233,7 @@ class TargetsTest(FailoverTest):
         self.assertIs(self.primary, self.holder(volume))
 
     def test_a_type_that_names_the_array_that_serves(self) -> None:
-        """What is made there can go to the primary alone."""
+        """New volumes there can be replicated to the primary only."""
         self.fails_over()
         self.backend.enable()
         volume = self.replicated(
@@ -297,7 +297,7 @@ class TargetsTest(FailoverTest):
         self.assertIs(self.secondary, self.holder(volume))
 
     def test_the_primary_is_dead_at_the_start(self) -> None:
-        """The service starts all the same, and can fail over."""
+        """The service starts nevertheless, and can fail over."""
         volume = self.replicated()
         with self.lost(self.primary):
             self.assertTrue(self.backend.restart())
@@ -310,7 +310,7 @@ class TargetsTest(FailoverTest):
         self.fails_back()
 
     def test_a_row_that_was_read_before_the_failover(self) -> None:
-        """A host gets the volume from the array that has it now."""
+        """A host gets the volume from the array that now has it."""
         volume = self.replicated()
         read_before = self.backend.volume(volume.id)
         self.fails_over()
@@ -325,7 +325,7 @@ class TargetsTest(FailoverTest):
 
 @ddt.ddt
 class LeftBehindTest(FailoverTest):
-    """Volumes that cannot be moved are never said to be."""
+    """Volumes that cannot be moved are never reported as moved."""
 
     def test_plain_volumes(self) -> None:
         """Cinder sets them to error; they stay where they are."""
@@ -338,7 +338,7 @@ class LeftBehindTest(FailoverTest):
 
     @ddt.data(True, False)
     def test_rows_without_a_status(self, known: bool) -> None:
-        """Old ones, which Cinder does not tell from replicated ones."""
+        """Old ones, which Cinder does not distinguish from replicated ones."""
         plain, volume = self.backend.create_volume(1), self.replicated()
         plain.update({'replication_status': None, **(
             {} if known else {'provider_id': None})})
@@ -408,7 +408,7 @@ class LeftBehindTest(FailoverTest):
         self.assertEqual('error', snapshot.status)
         self.assert_row(other, 'failed-over', 'available', self.secondary)
         self.fails_back()
-        # It is home and its data are safe, but not replicated.
+        # It is on the primary with its data, but not replicated.
         self.assert_row(volume, 'error', 'available', self.primary,
                         'is idle as source')
         self.assert_row(other, 'enabled', 'available', self.primary)
@@ -464,7 +464,7 @@ class LeftBehindTest(FailoverTest):
         self.backend.delete_volume(plain)
 
     def test_a_failover_that_breaks_off(self) -> None:
-        """The commands arrive, but nobody hears of what they came to."""
+        """The commands arrive, but their result is lost."""
         volume = self.replicated()
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': 'PATCH', 'path': '*',
@@ -481,7 +481,7 @@ class LeftBehindTest(FailoverTest):
 
 @ddt.ddt
 class FailbackTest(FailoverTest):
-    """Everything comes home, at once or in pieces."""
+    """Everything fails back, at once or in parts."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -490,7 +490,7 @@ class FailbackTest(FailoverTest):
         self.pass_time()
 
     def test_hosts(self) -> None:
-        """Of the driver they go with their last mapping; others stay."""
+        """The driver's are deleted with their last mapping; others stay."""
         foreign = [array.admin.create('hosts', name='foreign', type='Linux')
                    for array in (self.primary, self.secondary)]
         here = self.backend.attach(self.volume, connector := self.host())
@@ -513,7 +513,7 @@ class FailbackTest(FailoverTest):
         self.backend.detach(attachment)
 
     def test_grown_away(self) -> None:
-        """The array at home makes room before it gets the data."""
+        """The primary grows it before it gets the data."""
         with self.lost(self.primary):
             self.fails_over()
             self.backend.extend_volume(self.volume, 3)
@@ -527,7 +527,7 @@ class FailbackTest(FailoverTest):
         self.backend.extend_volume(self.volume, 4)
 
     def test_an_array_that_grows_no_copy(self) -> None:
-        """VOL-4 to the letter: the copy is made anew."""
+        """VOL-4 to the letter: the copy is created again."""
         self.switch(grow_suspended=False)
         with self.lost(self.primary):
             self.fails_over()
@@ -544,7 +544,7 @@ class FailbackTest(FailoverTest):
         self.assertEqual('grown', self.read(self.volume))
 
     def test_a_volume_of_another_name(self) -> None:
-        """Its hosts cannot be taken from it, so it stays with them."""
+        """It cannot be unmapped from its hosts, so it stays there."""
         self.fails_over()
         attachment = self.backend.attach(self.volume, self.host())
         number = self.ids(self.volume)['volume']
@@ -554,7 +554,7 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'error', 'in-use', self.secondary,
                         f'has no replicated volume cv-{self.volume.id}')
         self.assertEqual('second', self.read(self.volume))
-        # What has the id may be another volume: nothing is done with it.
+        # The id may belong to another volume: nothing is done with it.
         error = self.assertRaises(
             exception.VolumeBackendAPIException, self.backend.detach,
             attachment)
@@ -567,7 +567,7 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
 
     def test_too_slow(self) -> None:
-        """It is served where it is, and comes home another time."""
+        """It stays usable where it is, and fails back another time."""
         self.use('iscsi', k2_failback_timeout=100)
         slow, quick = self.replicated(), self.replicated()
         self.pass_time()
@@ -627,7 +627,7 @@ class FailbackTest(FailoverTest):
         self.backend.delete_volume(made)
 
     def test_snapshots_of_both_arrays(self) -> None:
-        """Each stays where it was taken, and can be deleted from afar."""
+        """Each stays where it was taken, and can be deleted from there."""
         home = [self.backend.create_snapshot(self.volume) for _ in range(3)]
         self.fails_over()
         away = [self.backend.create_snapshot(self.volume) for _ in range(3)]
@@ -647,7 +647,7 @@ class FailbackTest(FailoverTest):
         self.assertNothingLeft()
 
     def test_a_snapshot_on_an_array_that_is_lost(self) -> None:
-        """It cannot be deleted now, and stays with a clear text."""
+        """It cannot be deleted now, and stays with a clear error."""
         snapshot = self.backend.create_snapshot(self.volume)
         with self.lost(self.primary):
             self.fails_over()
@@ -677,7 +677,7 @@ class FailbackTest(FailoverTest):
             self.backend.extend_volume(row, 2)
 
     def test_begun_again_away(self) -> None:
-        """What was ended and begun on the secondary comes home, too."""
+        """Volumes replicated again on the secondary fail back, too."""
         self.fails_over()
         self.backend.retype(self.volume)
         self.backend.retype(self.volume, **replicated.REPLICATED)
@@ -688,7 +688,7 @@ class FailbackTest(FailoverTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_the_primary_is_lost_still(self) -> None:
-        """Nothing changes; it can be tried again."""
+        """Nothing changes; it can be retried."""
         self.fails_over()
         with self.lost(self.primary):
             service = self.backend.fail_back()
@@ -712,7 +712,7 @@ class FailbackTest(FailoverTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_the_secondary_dies_before_the_failback(self) -> None:
-        """What cannot come home stays away, and says so."""
+        """Volumes that cannot fail back stay, and their rows say so."""
         self.fails_over()
         with self.lost(self.secondary):
             self.backend.fail_back()
@@ -723,7 +723,7 @@ class FailbackTest(FailoverTest):
 
 
 class ClonesTest(FailoverTest):
-    """Thin clones, and what an array has to keep for them."""
+    """Thin clones, and the objects that an array must keep for them."""
 
     profile = 'sdp'
 
@@ -774,7 +774,7 @@ class ClonesTest(FailoverTest):
         self.assert_reclaimed(self.source, made)
 
     def test_made_away(self) -> None:
-        """The array that it was made on keeps a copy later."""
+        """The array where it was created has the copy later."""
         self.fails_over()
         self.backend.enable()
         self.source = self.backend.create_volume()
@@ -860,7 +860,7 @@ class MoreGroupsTest(GroupsTest):
             self.assert_members(one, 'enabled', 'available', self.primary)
 
     def test_a_group_that_cannot(self) -> None:
-        """Cinder hears so; the volumes stay, and can be used."""
+        """Cinder is notified; the volumes stay, and can be used."""
         group = self.group(REPLICATED_GROUP)
         with self.lost(self.secondary):
             failure = self.assertRaises(
@@ -903,7 +903,7 @@ class MoreGroupsTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_without_volumes(self) -> None:
-        """It is deleted where it was made, whichever array serves now."""
+        """It is deleted where it was created, whichever array is active."""
         group = self.empty_group(REPLICATED_GROUP)
         self.fails_over()
         self.backend.enable()
@@ -939,7 +939,7 @@ class MoreGroupsTest(GroupsTest):
 
 
 class ClusterTest(FailoverTest):
-    """All members of a cluster use the array that serves."""
+    """All members of a cluster use the active array."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -978,7 +978,7 @@ class ClusterTest(FailoverTest):
         self.assertEqual('second', self.read(volume))
 
     def test_a_member_that_has_not_heard_of_it(self) -> None:
-        """It goes by the rows, not by what it believes."""
+        """It uses the rows, not its own state."""
         volume, other = self.replicated(), self.replicated()
         self.first.fail_over(replicated.TARGET)
         self.second.driver._arrays.activate(None)
@@ -994,7 +994,7 @@ class ClusterTest(FailoverTest):
         self.assert_row(volume, 'enabled', 'available', self.primary)
 
     def test_a_member_without_the_target(self) -> None:
-        """It says so in its row, and is disabled."""
+        """Its row says so, and it is disabled."""
         del self.second.driver._arrays._by_id[replicated.TARGET]
         self.first.fail_over(replicated.TARGET)
         service = self.second.service()

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver on an array that serves only what is known to work.
+"""The driver on an array that supports only the known requests.
 
 Everything that in-tree Cinder can do works there (section 16 of the API
-rules), however the array refuses the rest; see test_known for in-tree
-Cinder itself.
+rules), however the array refuses the rest; see test_known for in-tree Cinder
+itself.
 """
 
 from collections.abc import Callable
@@ -49,13 +49,13 @@ REFUSALS = ('400', *test_known.REFUSALS)
 
 
 class FloorBase(base.FunctionalTest):
-    """A test on a clean array of which nothing is known."""
+    """A test on a clean array without verdicts."""
 
     profile = 'known'
     keeps_budgets = False
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
-        # What was learnt under another refusal must not count.
+        # Verdicts from another kind of refusal must not count.
         learned.forget()
         return self.own(protocol, **options)
 
@@ -78,7 +78,7 @@ class FloorTest(FloorBase, images.ImagesTest):
         self.backend.extend_volume(plain, 2)
         in_tree.attachments(self, source, plain)
         in_tree.managed(self)
-        # The figures of the start are old by then.
+        # By then the initial figures are old.
         self.clock.sleep(600)
         self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
         self.backend.delete_everything()
@@ -87,10 +87,10 @@ class FloorTest(FloorBase, images.ImagesTest):
 
 @ddt.ddt
 class HostsTest(FloorBase):
-    """Hosts that either driver made, whatever the array shows of them."""
+    """Hosts of either driver, whatever the array shows of them."""
 
     def _attach_beside(self, first: Any, other: Any, host: Any) -> None:
-        """A new service gives the same host another volume."""
+        """A new service maps another volume to the same host."""
         second = self.backend.attach(other, host)
         self.assertEqual((1, 2), (self.left()['hosts'],
                                   self.left()['mappings']))
@@ -98,11 +98,11 @@ class HostsTest(FloorBase):
         self.assertEqual(1, self.left()['mappings'])
         self.backend.detach(second)
         self.assertNotIn('mappings', self.left())
-        # Afterwards the array refuses in another way than was learnt.
+        # Afterwards the array refuses in another way than before.
         self.backend.delete_everything()
 
     def _told(self) -> int:
-        """How often it was said that hosts could not be verified."""
+        """How often a warning about unverified hosts was logged."""
         return sum('could not be verified' in message for message
                    in self.log.messages(logging.WARNING, 'cinder_k2'))
 
@@ -110,7 +110,7 @@ class HostsTest(FloorBase):
               ('no_hits', False), ('ignored', True))
     @ddt.unpack
     def test_in_tree(self, refusal: str, fqdn: bool) -> None:
-        """Used under the name that the in-tree driver gives, and kept."""
+        """Used under the in-tree driver's name, and kept."""
         self.switch(refuse_unlisted=refusal)
         self.own(test_upgrade.OLD[self.protocol], san_api_port=None,
                  san_ip=self.array.host, unique_fqdn_network=fqdn)
@@ -125,7 +125,7 @@ class HostsTest(FloorBase):
 
     @ddt.data('400', '500', 'no_hits')
     def test_ours(self, refusal: str) -> None:
-        """It goes with its last volume."""
+        """It is deleted with its last volume."""
         self.switch(refuse_unlisted=refusal)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
         host = self.host()
@@ -198,10 +198,10 @@ class HostsOverFCTest(HostsTest):
 
 
 class LostRepliesTest(FloorBase):
-    """What was carried out without a reply."""
+    """Requests that were carried out without a reply."""
 
     def test_an_initiator(self) -> None:
-        """It cannot be searched for: its host is made once more."""
+        """It cannot be searched for: its host is created again."""
         volume, host = self.backend.create_volume(1), self.host()
         self.fault('reset', 'POST', 'host_iqns', commit='after')
         attachment = self.backend.attach(volume, host)
@@ -211,7 +211,7 @@ class LostRepliesTest(FloorBase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_an_initiator_of_somebody_else(self) -> None:
-        """Not a second time: it is not ours."""
+        """It is not used a second time, because it is foreign."""
         volume, host = self.backend.create_volume(1), self.host()
         theirs = self.make('hosts', name='theirs', type='Linux')
         self.make('host_iqns', iqn=host['initiator'],
@@ -232,7 +232,7 @@ class FloorOverFCTest(FloorTest):
 
 
 class LearningTest(base.FunctionalTest):
-    """A service that has learnt nothing, on an array that offers all."""
+    """A service without verdicts, on an array with all capabilities."""
 
     profile = 'sdp'
     has_learned = False
@@ -254,7 +254,7 @@ class LearningTest(base.FunctionalTest):
 
 @ddt.ddt
 class HangsTest(LearningTest):
-    """An array that leaves newer requests without a reply."""
+    """An array that does not reply to newer requests."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -263,10 +263,10 @@ class HangsTest(LearningTest):
 
     def hang(self, newer: Callable[[transport.Request], object],
              late: str = '') -> None:
-        """Leave such requests without a reply.
+        """Do not reply to such requests.
 
-        :param late: carry them out all the same, 'before' or 'after' the
-            next POST to the same path
+        :param late: carry them out nevertheless, 'before' or 'after' the next
+            POST to the same path
         """
         send = transport.Transport.exchange
 
@@ -311,7 +311,7 @@ class HangsTest(LearningTest):
         self.assertNothingLeft()
 
     def test_writes_without_an_older_road(self) -> None:
-        """Two minutes, and for a minute there is another way."""
+        """Two minutes, and then another alternative for a minute."""
         self.hang(lambda request: 'is_thin_clone' in (request.body or ()))
         source = self.backend.create_volume(1)
         self.assertRaises(backend.OperationFailed, self.backend.clone, source)
@@ -336,7 +336,7 @@ class HangsTest(LearningTest):
 
 @ddt.ddt
 class CrashesTest(base.FunctionalTest):
-    """An array that answers with 5xx, or not at all, what it did before."""
+    """An array that replies with 5xx, or not at all, to what it did before."""
 
     protocol = 'fc'
     profile = 'sdp'
@@ -344,7 +344,7 @@ class CrashesTest(base.FunctionalTest):
 
     @ddt.data('500', 'drop')
     def test_searches(self, refusal: str) -> None:
-        """After three times in a row the older road is taken at once."""
+        """After three times in a row the fallback is used at once."""
         self.learned(self.array)
         self.own(self.protocol)
         self.addCleanup(learned.forget)
@@ -366,7 +366,7 @@ class DeletionsTest(LearningTest):
     """An array that crashes twice over a call that it offers."""
 
     def test_initiators(self) -> None:
-        """The host stays, but not for a day: nothing took its place."""
+        """The host stays, but not for a day: there was no fallback."""
         volume, host = self.backend.create_volume(1), self.host()
         attachment = self.backend.attach(volume, host)
         self.fault('status', 'DELETE', 'host_iqns/*', status=502, times=2)
@@ -394,10 +394,10 @@ class StatisticsTest(LearningTest):
 
 
 class PassedOverTest(LearningTest, disks.DisksTest):
-    """An array that answers with 200, and does nothing."""
+    """An array that replies with 200, and does nothing."""
 
     def test_reverts(self) -> None:
-        """It is waited for once, then the data is copied at once."""
+        """It is waited for once; later the data is copied at once."""
         feature = 'PATCH volume_groups/# last_restored_from'
         self.switch(refuse_unlisted='ignored', refuse_only=[feature])
         self.own(self.protocol)
@@ -422,7 +422,7 @@ class PassedOverTest(LearningTest, disks.DisksTest):
 
 @ddt.ddt
 class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
-    """Replicated volumes, as far as in-tree Cinder goes with them."""
+    """Replicated volumes, with the features of in-tree Cinder."""
 
     @ddt.data(*REFUSALS)
     def test_all(self, refusal: str) -> None:

@@ -22,7 +22,7 @@ from tests.functional import base
 from tests.functional import replicated
 
 MIB = 1 << 20
-# What Cinder asks of each type of a group that is to be replicated.
+# Cinder's requirements for each type of a group that is replicated.
 WORD = {'replication_enabled': '<is> True'}
 ONE = {'consistent_group_replication_enabled': '<is> True'}
 EACH = {'group_replication_enabled': '<is> True'}
@@ -82,7 +82,7 @@ class GroupsTest(replicated.ReplicatedTest):
             self.assertNotIn('replicated', self.ids(volume))
 
     def time_passes(self) -> None:
-        """Enough for what was written to be copied."""
+        """Let enough time pass for written data to be copied."""
         self.primary.control.advance(400)
 
 
@@ -99,7 +99,7 @@ class GroupReplicationTest(GroupsTest):
         for _ in range(2):
             self.backend.enable_replication(group)
             self.assert_one_session(group)
-            # Once more is no harm.
+            # Repeating it is harmless.
             self.backend.enable_replication(group)
             self.assert_one_session(group)
             self.backend.disable_replication(group)
@@ -153,7 +153,7 @@ class GroupReplicationTest(GroupsTest):
         self.assert_one_session(group)
 
     def _remove_from_group(self, volume: Any, group: Any) -> None:
-        """What Cinder could not make must not stay in the way."""
+        """Volumes that Cinder could not create must not stay there."""
         self.backend.update_group(group, remove=[volume])
         self.backend.delete_volume(volume)
 
@@ -206,7 +206,7 @@ class GroupReplicationTest(GroupsTest):
         self.assert_one_session(group)
 
     def test_failover_of_the_back_end(self) -> None:
-        """Groups that are not replicated are not said to be."""
+        """Groups that are not replicated are not reported as such."""
         group = self.enabled()
         alone, members = self.replicated(), self.volumes
         other = self.group(1)
@@ -295,7 +295,7 @@ class UnsuitableGroupsTest(GroupsTest):
         volume.save()
 
     def test_what_the_array_refuses(self) -> None:
-        """All or none: half of a session is taken back."""
+        """All or none: part of a session is undone."""
         group = self.group(2)
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
                    times=TRIES)
@@ -329,7 +329,7 @@ class UnsuitableGroupsTest(GroupsTest):
 
 
 class ErrorStatusTest(GroupsTest):
-    """The array stops what it cannot do, and Cinder hears of it."""
+    """The array stops some sessions, and Cinder is notified."""
 
     feature = 'group replication'
 
@@ -362,7 +362,7 @@ class ErrorStatusTest(GroupsTest):
             state for _, state in self.sessions().values()})
 
     def test_a_member_that_was_never_made(self) -> None:
-        """Its row says nothing of the session of its group."""
+        """Its row does not mention the session of its group."""
         group = self.enabled()
         failure = self.assertRaises(
             backend.OperationFailed, self.backend.create_volume, 1, group,
@@ -424,7 +424,7 @@ class EachReplicatedTest(GroupsTest):
         self.assert_replicated(*self.volumes)
 
     def test_one_that_cannot(self) -> None:
-        """The others are, and nobody says that anything is wrong with it."""
+        """The others are, and it is not reported as an error."""
         group = self.group(3, EACH)
         self.backend.enable_replication(group)
         self.backend.disable_replication(group)
@@ -462,7 +462,7 @@ class EachReplicatedTest(GroupsTest):
         self.assert_not_replicated()
 
     def test_an_array_that_is_lost(self) -> None:
-        """It is not asked for each of them."""
+        """It is not called for each of them."""
         group = self.enabled(5, EACH)
         begun = self.clock.slept
         with self.lost(self.primary):
@@ -503,7 +503,7 @@ class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
         self.assertNothingLeft()
 
     def test_the_row_says_what_is(self) -> None:
-        """Cinder takes members for replicated if their type has QoS."""
+        """Cinder assumes that members are replicated if their type has QoS."""
         kind = self.backend.volume_type(**WORD)
         qos = qos_specs.create(self.backend.context, self.id(), {
             'consumer': 'front-end', 'read_iops_sec': '100'})

@@ -58,13 +58,13 @@ class GroupsTest(disks.DisksTest):
                          self.volumes_in(f'ccg-{group.id}'))
 
     def ids(self, row: Any) -> Any:
-        """What a row knows of the array now."""
+        """The array's ids in a row."""
         get = (self.backend.snapshot if hasattr(row, 'volume_id')
                else self.backend.volume)
         return json.loads(get(row.id).provider_id)
 
     def assert_rows_are_true(self) -> None:
-        """Each volume's row names the group where the volume is."""
+        """Each volume's row names its current group."""
         for row in self.backend.volumes():
             ids = self.ids(row)
             found = self.admin.list('volumes', id=ids['volume'])[0]
@@ -77,7 +77,7 @@ class GroupsTest(disks.DisksTest):
 
     def assert_refused(self, operation: Any, *args: Any, words: str,
                        **kwargs: Any) -> backend.OperationFailed:
-        """The operation fails for a reason that is said."""
+        """The operation fails with this reason."""
         failure: backend.OperationFailed = self.assertRaises(
             backend.OperationFailed, operation, *args, **kwargs)
         self.assertIn(words, str(failure.cause))
@@ -95,12 +95,12 @@ class GroupsTest(disks.DisksTest):
                        *self.backend.volumes())
 
     def fill(self, *volumes: Any) -> None:
-        """Write to volumes, to each something else."""
+        """Write different data to each volume."""
         for number, volume in enumerate(volumes):
             self.disks.write(volume, 5 * MIB, b'volume %d' % number)
 
     def assert_filled(self, *volumes: Any) -> None:
-        """They hold what ``fill`` wrote."""
+        """They hold the data of ``fill``."""
         self.assertEqual(
             [b'volume %d' % number for number in range(len(volumes))],
             [self.disks.read(v, 5 * MIB, 8) for v in volumes])
@@ -158,7 +158,7 @@ class ConsistencyGroupTest(GroupsTest):
         return 1 if self.protocol == 'iscsi' else 2
 
     def test_snapshots_keep_a_volume_where_it_is(self) -> None:
-        """VOL-10: all stays as it was, and the reason is said."""
+        """VOL-10: nothing changes, and the reason is reported."""
         group = self.group(1)
         free, bound = [self.backend.create_volume(1) for _ in range(2)]
         snapshot = self.backend.create_snapshot(bound)
@@ -223,7 +223,7 @@ class GroupSnapshotTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_snapshots_of_one_member(self) -> None:
-        """They hold the others, too; only the one is put back."""
+        """They hold the others, too; only the one is reverted."""
         self.group(2)
         first, second = self.volumes
         self.fill(first, second)
@@ -356,7 +356,7 @@ class CarefulTest(GroupsTest):
         self.assert_members(group, volume)
 
     def test_a_type_that_was_changed(self) -> None:
-        """The array's group stays what it was made as (VG-4)."""
+        """The array's group keeps its original setting (VG-4)."""
         kind = self.backend.volume_type(clone='here')
         group = self.backend.create_group(kind)
         outside = self.backend.create_volume(1, clone='here')
@@ -397,7 +397,7 @@ class CarefulTest(GroupsTest):
             self.admin.delete('volumes', volume['id'])
 
     def assert_rows_are_true_but_failed(self) -> None:
-        """The same, but for rows of volumes that were never made."""
+        """The same, except for rows of volumes that were never created."""
         for row in self.backend.volumes():
             if row.provider_id is None:
                 row.destroy()
@@ -440,7 +440,7 @@ class CarefulTest(GroupsTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_what_only_the_array_refuses(self) -> None:
-        """All that were moved before come back."""
+        """All that were moved before are moved back."""
         group = self.group(1)
         plain = self.backend.create_volume(1)
         clone = self.backend.clone(self.backend.create_volume(1))
@@ -453,7 +453,7 @@ class CarefulTest(GroupsTest):
         self.assert_members(group, *self.volumes)
         self.assert_rows_are_true()
 
-    # What the service remembers
+    # Cached state
 
     def test_a_service_that_knows_nothing(self) -> None:
         """One call more to find the group."""
@@ -468,7 +468,7 @@ class CarefulTest(GroupsTest):
             self.backend.create_group_snapshot(group)
 
     def test_a_group_that_is_gone(self) -> None:
-        """An empty one can be deleted on the array; it is made again."""
+        """An empty one can be deleted on the array; it is created again."""
         group = self.group(0)
         self.admin.delete('volume_groups', self.on_array(group)['id'])
         volume = self.backend.create_volume(1, group)
@@ -488,7 +488,7 @@ class CarefulTest(GroupsTest):
                                   group=group)
 
     def test_rows_without_ids(self) -> None:
-        """All is found by name, and known to be shared."""
+        """All are found by name, and marked as shared."""
         group = self.group(2)
         self.fill(*self.volumes)
         taken = self.backend.create_group_snapshot(group)
@@ -516,7 +516,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_rows_that_are_out_of_date(self) -> None:
-        """No snapshot passes for one of all volumes that is not."""
+        """No snapshot of fewer volumes counts as one of all."""
         group = self.group(2)
         taken = self.backend.create_group_snapshot(group)
         rows = self.backend.snapshots()
@@ -543,7 +543,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_what_must_stay_is_said(self) -> None:
-        """A scheduler's snapshot holds all volumes; then it goes."""
+        """A scheduler's snapshot holds all volumes; then it is deleted."""
         group = self.group(2)
         hourly = self._snapshot_of_an_administrator(
             f'/volume_groups/{self.on_array(group)["id"]}')
@@ -578,7 +578,7 @@ class CarefulTest(GroupsTest):
         self.backend.delete_group_snapshot(taken)
 
     def test_clones_elsewhere(self) -> None:
-        """The group stays, hidden, as long as one of them lives."""
+        """The group stays, hidden, as long as one of them exists."""
         group = self.group(3)
         clones_ = [self.backend.clone(v) for v in self.volumes[:2]]
         self.backend.delete_group(group)
@@ -592,7 +592,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_a_half_deleted_group(self) -> None:
-        """A clone goes while the group waits to be deleted again."""
+        """A clone is deleted while the group waits for another deletion."""
         group = self.group(2)
         clone = self.backend.clone(self.volumes[0])
         self.fault('status', 'PATCH', 'volumes/*', status=403, after=1)
@@ -634,7 +634,7 @@ class CarefulTest(GroupsTest):
         self.assert_only_hidden(self.backend.delete_group, group)
 
     def assert_only_hidden(self, operation: Any, row: Any) -> None:
-        """The array is asked to delete nothing."""
+        """Nothing is sent to the array to delete."""
         self.array.control.clear_journal()
         operation(row)
         self.assertEqual([], [c for c in self.calls()

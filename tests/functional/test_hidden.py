@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deleting what clones were made from: hidden at once, reclaimed later."""
+"""Deletion of clone sources: hidden at once, purged later."""
 
 import functools
 import json
@@ -29,7 +29,7 @@ from tests.functional import base
 class HiddenTest(base.FunctionalTest):
     """Helpers."""
 
-    # Deletions with dependants look before they delete.
+    # Deletions of objects with dependants check first.
     keeps_budgets = False
 
     def setUp(self) -> None:
@@ -73,7 +73,7 @@ class DeletionTest(HiddenTest):
         self.assertNothingLeft()
 
     def test_source_whose_clone_went_without_a_trace(self) -> None:
-        """A service was killed before it reclaimed the snapshot."""
+        """A service was killed before it purged the snapshot."""
         snapshot = self.backend.create_snapshot(self.volume)
         clone = self.backend.volume_from_snapshot(snapshot)
         self.backend.delete_snapshot(snapshot)
@@ -157,7 +157,7 @@ class CarefulTest(HiddenTest):
     profile = 'sdp'
 
     def test_a_thin_clone_that_joined_its_source(self) -> None:
-        """Hidden in one group, the clone has to go first (CLN-4)."""
+        """Hidden in one group, the clone must be deleted first (CLN-4)."""
         self.backend.delete_volume(self.volume)
         group = self.backend.create_group()
         source = self.backend.create_volume(1, group)
@@ -183,7 +183,7 @@ class CarefulTest(HiddenTest):
         self.admin.delete('snapshots', view['id'])
 
     def test_an_unmanaged_snapshot_is_not_reclaimed(self) -> None:
-        """What Cinder did not delete stays, though it has no row of it."""
+        """Objects not deleted by Cinder stay, even without a row."""
         clone = self.backend.clone(self.volume)
         snapshot = self.backend.create_snapshot(self.volume)
         on_array = json.loads(snapshot.provider_id)['snapshot']
@@ -207,7 +207,7 @@ class CarefulTest(HiddenTest):
         self.assertEqual(['gold tier'], self.descriptions())
 
     def test_an_array_that_cascades(self) -> None:
-        """VOL-7 is assumed: the driver looks before it deletes."""
+        """VOL-7 is assumed: the driver checks before it deletes."""
         for make in (lambda: self.backend.clone(self.volume),
                      lambda: self.backend.volume_from_snapshot(
                          self.backend.create_snapshot(self.volume))):
@@ -226,7 +226,7 @@ class CarefulTest(HiddenTest):
                               if c.startswith('DELETE')])
 
     def test_a_full_description_is_said(self) -> None:
-        """The array may not take the note: then the volume stays."""
+        """The array may refuse the note: then the volume stays."""
         clone = self.backend.clone(self.volume)
         self.fault('status', 'PATCH', 'volume_groups/*', status=400)
         self.assert_busy(self.backend.delete_volume, self.volume, 'note')
@@ -235,7 +235,7 @@ class CarefulTest(HiddenTest):
         self.assertNothingLeft()
 
     def test_a_note_that_is_cut_off(self) -> None:
-        """Then the array cannot hide it, and says so before it is lost."""
+        """Then the array cannot hide it, which is reported in time."""
         clone = self.backend.clone(self.volume)
         update = groups.GroupRules.update
 
@@ -270,7 +270,7 @@ class CarefulTest(HiddenTest):
         self.assertNothingLeft()
 
     def test_a_source_that_nobody_locks(self) -> None:
-        """Cinder's image cache may drop a volume while it is cloned."""
+        """Cinder's image cache may delete a volume while it is cloned."""
         make, done = clones.Cloner.from_snapshot, []
 
         def slow(*args: Any) -> Any:

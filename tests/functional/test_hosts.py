@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Hosts with odd names, with names of others, or that have changed."""
+"""Hosts with unusual, foreign or changed names."""
 
 from typing import Any
 
@@ -96,7 +96,7 @@ class HostsTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1, hosts=1)
 
     def test_an_initiator_moved_to_another_host(self) -> None:
-        """An administrator gave it to another host meanwhile."""
+        """An administrator moved it to another host meanwhile."""
         connector = self.host()
         attachment = self.backend.attach(self.volume, connector)
         host = self.make('hosts', name='by-hand', type='Linux')
@@ -119,7 +119,7 @@ class HostsTest(base.FunctionalTest):
         self.admin.delete('host_iqns', record['id'])
 
     def test_two_services(self) -> None:
-        """Another service removed the host that this one remembers."""
+        """Another service deleted the host that this one has cached."""
         here, connector = self.backend, self.host()
         there = self.own('iscsi')
         other = there.create_volume(1)

@@ -10,11 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ids that the array has given to somebody else's objects (OBJ-7).
+"""Ids that the array has reused for foreign objects (OBJ-7).
 
-What Cinder noted was removed on the array, and a stranger's object has its
-id. Whatever is asked for, the stranger's object is neither changed nor shown
-to anybody.
+Cinder's object was removed on the array, and a foreign object has its id. In
+every operation, the foreign object is neither changed nor shown to users.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,7 @@ GIB = 1 << 20
 
 
 class IdsTest(base.FunctionalTest):
-    """An array whose ids come back."""
+    """An array that reuses ids."""
 
     # Whether it refuses a request that is repeated (SEQ-1).
     sequences = False
@@ -58,7 +57,7 @@ class IdsTest(base.FunctionalTest):
 
     def stranger(self, resource: str, number: int | None, **fields: Any
                  ) -> Any:
-        """Make an object that has this id, and must stay as it is.
+        """Create an object that has this id, and must stay unchanged.
 
         :param number: None for any
         """
@@ -71,7 +70,7 @@ class IdsTest(base.FunctionalTest):
         return made
 
     def stranger_for(self, volume: Any) -> Any:
-        """Remove a volume; a stranger's one and its group get the ids."""
+        """Remove a volume; a foreign one and its group get the ids."""
         mine = self.on_array('volumes', f'cv-{volume.id}')
         group = self.on_array('volume_groups', f'cvg-{volume.id}')
         for mapping in self.admin.list('mappings'):
@@ -84,7 +83,7 @@ class IdsTest(base.FunctionalTest):
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
 
     def stranger_for_snapshot(self, snapshot: Any, prefix: str = 'cs') -> Any:
-        """Remove a snapshot, of a group with "cgs"; a stranger gets its id."""
+        """Remove a snapshot ("cgs": of a group); a foreign one gets its id."""
         mine, = self.admin.list(
             'snapshots', short_name=f'{prefix}-{snapshot.id}')
         group = self.make('volume_groups', name='payroll', quota=0)
@@ -102,14 +101,14 @@ class IdsTest(base.FunctionalTest):
         return found
 
     def assert_untouched(self) -> None:
-        """The stranger's objects are what they were, and nobody has them."""
+        """Foreign objects are unchanged, and mapped to no host."""
         for resource, before in self._records:
             found = self.admin.list(resource, id=before['id'])
             self.assertEqual([before], found, resource)
         self.assertEqual([], self.admin.list('mappings'))
 
     def assert_fails(self, operation: Callable[..., Any], *args: Any) -> str:
-        """An operation fails, and the stranger's objects are untouched."""
+        """An operation fails, and foreign objects are unchanged."""
         try:
             operation(*args)
         except backend.OperationFailed as failure:
@@ -159,14 +158,14 @@ class VolumeIdsTest(IdsTest):
         self.assertEqual([], self.admin.list('hosts'))
 
     def _remove_host(self, host: Any) -> None:
-        """Remove a host that was left with a stranger's volume."""
+        """Remove a host that still has a foreign volume."""
         for resource in ('host_iqns', 'host_fc_ports'):
             for found in self.admin.list(resource):
                 self.admin.delete(resource, found['id'])
         self.admin.delete('hosts', host['id'])
 
     def test_detach(self) -> None:
-        """The stranger's volume is mapped to the same host."""
+        """The foreign volume is mapped to the same host."""
         host = self.host()
         attachment = self.backend.attach(self.volume, host)
         found, = self.admin.list('hosts')
@@ -199,7 +198,7 @@ class VolumeIdsTest(IdsTest):
         self.assert_untouched()
 
     def test_delete_where_the_reply_is_lost(self) -> None:
-        """The stranger is quicker than the second request."""
+        """The id is reused before the second request."""
         mine = self.on_array('volumes', f'cv-{self.volume.id}')
         send = transport.Transport.exchange
         made = []
@@ -223,7 +222,7 @@ class VolumeIdsTest(IdsTest):
             'volume_groups', name=f'cvg-{self.volume.id}'))
 
     def test_extend_where_the_reply_is_lost(self) -> None:
-        """The second request would grow the stranger's volume."""
+        """The second request would grow the foreign volume."""
         mine = self.on_array('volumes', f'cv-{self.volume.id}')
         send = transport.Transport.exchange
 
@@ -241,7 +240,7 @@ class VolumeIdsTest(IdsTest):
                       self.log.errors_text())
 
     def test_move_where_the_reply_is_lost(self) -> None:
-        """Moving back what was not moved would take the stranger's along."""
+        """Moving it back would move the foreign volume along."""
         self.use(self.protocol, 'sdp')
         self.switch(reuse_ids=True, sequences=self.sequences)
         volume = self.backend.create_volume(1)
@@ -267,7 +266,7 @@ class VolumeIdsTest(IdsTest):
         self.assertTrue(self._records)
 
     def test_hide_where_the_reply_is_lost(self) -> None:
-        """The second request would rename the stranger's volume."""
+        """The second request would rename the foreign volume."""
         clone = self.backend.clone(self.volume)
         mine = self.on_array('volumes', f'cv-{self.volume.id}')
         send = transport.Transport.exchange
@@ -296,7 +295,7 @@ class VolumeIdsTest(IdsTest):
         self.assertIn('its id is that of payroll-data now', why)
 
     def test_the_group_of_a_move_that_was_cut_short(self) -> None:
-        """The stranger's group is empty, and no volume is in it."""
+        """The foreign group is empty, and has no volume."""
         mine = self.on_array('volumes', f'cv-{self.volume.id}')
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         row = self.backend.volume(self.volume.id)
@@ -338,7 +337,7 @@ class VolumeIdsTest(IdsTest):
         self.admin.update('volumes', number, name=f'cv-{self.volume.id}')
 
     def test_manage_where_the_reply_is_lost(self) -> None:
-        """Giving the old name back would rename the stranger's volume."""
+        """Restoring the old name would rename the foreign volume."""
         group = self.make('volume_groups', name='db', quota=0)
         volume = self.admin.create(
             'volumes', name='db-data', size=GIB,
@@ -394,7 +393,7 @@ class MovingIdsTest(VolumeIdsTest):
         self.mark_moving()
 
     def mark_moving(self) -> None:
-        """What its row says while it is moved."""
+        """Its row while it is moved."""
         known = json.loads(self.volume.provider_id)
         self.volume.update({'provider_id': json.dumps(
             {**known, 'moving': True})})
@@ -428,7 +427,7 @@ class ChapIdsTest(IdsTest):
         return str(row['password'])
 
     def lose_reply(self, method: str) -> Any:
-        """A stranger's profile has the id when the reply is lost."""
+        """A foreign profile has the id when the reply is lost."""
         send = transport.Transport.exchange
 
         def exchange(connection: Any, request: Any, *args: Any) -> bytes:
@@ -485,7 +484,7 @@ class ChapIdsTest(IdsTest):
                 self.admin.delete(resource, found['id'])
 
     def test_profile_of_before(self) -> None:
-        """Its id is a stranger's by the next attach, and by the detach."""
+        """Its id is foreign by the next attach, and by the detach."""
         attachment = self.backend.attach(self.volume, self.connector)
         mine, = self.admin.list('host_auth_profiles')
         for host in self.admin.list('hosts'):
@@ -524,7 +523,7 @@ class SnapshotIdsTest(IdsTest):
         self.assert_fails(self.backend.revert, self.volume, self.snapshot)
 
     def test_managed(self) -> None:
-        """It keeps a foreign name, of which a digest is noted."""
+        """It keeps a foreign name, of which a digest is stored."""
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False,
                   'retention_policy': self.policy(),
@@ -558,7 +557,7 @@ class SnapshotIdsTest(IdsTest):
         return row, made, fields
 
     def test_managed_before_digests(self) -> None:
-        """It is older than its row, so it is the one; that is noted."""
+        """It is older than its row, so it is right; the digest is stored."""
         row, made, _ = self._managed_before()
         self.backend.delete_volume(self.backend.volume_from_snapshot(row))
         self.assertEqual(naming.digest('ours'), json.loads(
@@ -572,7 +571,7 @@ class SnapshotIdsTest(IdsTest):
         self.assertEqual([], self.admin.list('snapshots', id=made['id']))
 
     def test_managed_before_digests_and_anothers_by_now(self) -> None:
-        """What is younger than the row is neither shown nor deleted."""
+        """Objects younger than the row are neither shown nor deleted."""
         row, made, fields = self._managed_before()
         self.admin.delete('snapshots', made['id'])
         self.clock.sleep(60)
@@ -606,7 +605,7 @@ class SnapshotIdsTest(IdsTest):
         self.backend.unmanage_snapshot(snapshot)
 
     def test_what_was_hidden(self) -> None:
-        """A note names a snapshot that is gone; a live one has its id."""
+        """A note names a deleted snapshot; a live one has its id."""
         clone = self.backend.volume_from_snapshot(self.snapshot)
         mine, = self.admin.list(
             'snapshots', short_name=f'cs-{self.snapshot.id}')
@@ -638,7 +637,7 @@ class HostIdsTest(IdsTest):
                 'fc': host['wwpns'][0]}[self.protocol]
 
     def take_ids(self, initiator: Any) -> None:
-        """A stranger's host, with an initiator, gets the ids of before."""
+        """A foreign host, with an initiator, gets the previous ids."""
         mine, = self.admin.list('hosts')
         for resource in ('mappings', self.resource, 'hosts'):
             for found in self.admin.list(resource):
@@ -650,9 +649,9 @@ class HostIdsTest(IdsTest):
 
     def lose_reply(self, method: str, path: str, *, sent: bool,
                    refused: bool = False) -> Any:
-        """A stranger's host has the ids when there is no reply.
+        """A foreign host has the ids when there is no reply.
 
-        :param sent: the array carries out what was asked for
+        :param sent: the array carries out the request
         :param refused: there is one: a refusal
         """
         send = transport.Transport.exchange
@@ -671,7 +670,7 @@ class HostIdsTest(IdsTest):
         return mock.patch.object(transport.Transport, 'exchange', exchange)
 
     def test_a_host_that_is_left_empty(self) -> None:
-        """Another's host has the id of one that this driver had made."""
+        """Another host has the id of one that this driver created."""
         host = self.host()
         self.backend.detach(self.backend.attach(self.volume, host))
         attachment = self.backend.attach(self.volume, host)
@@ -680,7 +679,7 @@ class HostIdsTest(IdsTest):
         self.assert_untouched()
 
     def test_attach_where_the_reply_is_lost(self) -> None:
-        """The second request would map the volume to a stranger's host."""
+        """The second request would map the volume to a foreign host."""
         with self.lose_reply('POST', '/mappings', sent=True):
             why = self.assert_fails(self.backend.attach, self.volume,
                                     self.host())
@@ -688,13 +687,13 @@ class HostIdsTest(IdsTest):
         self.assertIn('does not have id', why)
 
     def test_attach_where_the_reply_about_initiators_is_lost(self) -> None:
-        """The second request would give them to a stranger's host."""
+        """The second request would assign them to a foreign host."""
         with self.lose_reply('POST', f'/{self.resource}', sent=False):
             self.assert_fails(self.backend.attach, self.volume, self.host())
         self.assertTrue(self._records)
 
     def test_attach_that_is_refused(self) -> None:
-        """What is undone would be a stranger's host."""
+        """The undo would affect a foreign host."""
         with self.lose_reply('POST', '/mappings', sent=False, refused=True):
             self.assert_fails(self.backend.attach, self.volume, self.host())
         self.assertTrue(self._records)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ids of views, of what clones were made from, and of mappings (OBJ-7).
+"""Ids of views, of clones' sources, and of mappings (OBJ-7).
 
 See test_ids.
 """
@@ -67,7 +67,7 @@ class ViewIdsTest(test_ids.IdsTest):
         self.volume = self.backend.volume_from_snapshot(self.snapshot, **VIEW)
 
     def stranger_for_view(self) -> Any:
-        """Remove the view; one of a stranger gets its id."""
+        """Remove the view; a foreign one gets its id."""
         mine, = self.admin.list('snapshots', short_name=f'cv-{self.volume.id}')
         group = self.make('volume_groups', name='payroll', quota=0)
         self.make('volumes', name='payroll-data', size=GIB,
@@ -88,7 +88,7 @@ class ViewIdsTest(test_ids.IdsTest):
         self.assertEqual([], self.admin.list('hosts'))
 
     def test_detach(self) -> None:
-        """The stranger's view is mapped to the same host."""
+        """The foreign view is mapped to the same host."""
         host = self.host()
         attachment = self.backend.attach(self.volume, host)
         found, = self.admin.list('hosts')
@@ -152,7 +152,7 @@ class ParentIdsTest(test_ids.IdsTest):
 
     def other_for_parent(self) -> Any:
         """Another snapshot of the source has the id of the hidden one."""
-        # An array that gives them up before their clones.
+        # An array that deletes them before their clones.
         mine, = self.admin.list('snapshots',
                                 short_name=f'ccs-{self.volume.id}')
         volume = self.on_array('volumes', f'cv-{self.volume.id}')
@@ -187,7 +187,7 @@ class ParentIdsTest(test_ids.IdsTest):
         self.assert_there(other)
 
     def test_delete_where_it_has_clones(self) -> None:
-        """It is hidden, and so is what it was made from."""
+        """It is hidden, and so is its source."""
         other = self.other_for_parent()
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(self.volume)
@@ -206,7 +206,7 @@ class ParentIdsTest(test_ids.IdsTest):
 
 
 class LostReplyTest(test_ids.IdsTest):
-    """A deletion was done, its reply was lost, and the id is taken again."""
+    """A deletion was carried out, its reply was lost, and the id is reused."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -278,7 +278,7 @@ class LostReplyTest(test_ids.IdsTest):
                 self.admin.delete('mappings', mapping['id'])
 
     def test_host(self) -> None:
-        """Another's host gets the id of one that goes."""
+        """Another host gets the id of a deleted one."""
         attachment = self.backend.attach(self.volume, self.host())
 
         def make(number: int) -> None:
@@ -294,7 +294,7 @@ class LostReplyTest(test_ids.IdsTest):
         self.assert_taken()
 
     def test_group(self) -> None:
-        """Another volume's group gets the id of one that goes."""
+        """Another volume's group gets the id of a deleted one."""
         def make(number: int) -> None:
             self.stranger('volume_groups', number, name='payroll', quota=0)
         with self.lose('volume_groups', make):
@@ -303,14 +303,14 @@ class LostReplyTest(test_ids.IdsTest):
 
 
 class ManageIdsTest(test_ids.IdsTest):
-    """Taking over, giving back, moving between back ends."""
+    """Managing, unmanaging, moving between back ends."""
 
     def setUp(self) -> None:
         super().setUp()
         self.volume = self.backend.create_volume(1)
 
     def test_manage_a_snapshot(self) -> None:
-        """The stranger's group has a snapshot of that name."""
+        """The foreign group has a snapshot of that name."""
         theirs = self.stranger_for(self.volume)
         self.stranger('snapshots', None, short_name='nightly',
                       is_auto_deleteable=False,
@@ -325,7 +325,7 @@ class ManageIdsTest(test_ids.IdsTest):
         self.assert_untouched()
 
     def test_manage_a_snapshot_that_is_anothers_by_then(self) -> None:
-        """Nothing is ever made of the one that got its id."""
+        """No volume is ever created from the one that got its id."""
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False,
                   'retention_policy': self.policy(),
@@ -358,7 +358,7 @@ class ManageIdsTest(test_ids.IdsTest):
         self.assertEqual([], self.admin.list('hosts'))
 
     def test_migrate_without_a_copy(self) -> None:
-        """No call is made, and then the other back end sees that."""
+        """No call is made, and then the other back end notices that."""
         other = self.use('fc' if self.protocol == 'iscsi' else 'iscsi')
         self.backend = self.use(self.protocol)
         self.stranger_for(self.volume)

@@ -23,7 +23,7 @@ GIB = 1 << 20
 
 
 class GroupIdsTest(test_ids.IdsTest):
-    """A group of two; a stranger's volume has the id of the second."""
+    """A group of two; a foreign volume has the id of the second."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -32,7 +32,7 @@ class GroupIdsTest(test_ids.IdsTest):
             self.backend.create_volume(1, self.group) for _ in range(2)]
 
     def stranger_for_member(self) -> Any:
-        """Remove the second; a stranger's volume gets its id."""
+        """Remove the second; a foreign volume gets its id."""
         mine = self.on_array('volumes', f'cv-{self.second.id}')
         self.admin.delete('volumes', mine['id'])
         group = self.make('volume_groups', name='payroll', quota=0)
@@ -41,7 +41,7 @@ class GroupIdsTest(test_ids.IdsTest):
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
 
     def stranger_for_group(self) -> Any:
-        """Remove the volume group; a stranger's one gets its id."""
+        """Remove the volume group; a foreign one gets its id."""
         mine = self.on_array('volume_groups', f'ccg-{self.group.id}')
         for volume in (self.first, self.second):
             found = self.on_array('volumes', f'cv-{volume.id}')
@@ -101,7 +101,7 @@ class GroupIdsTest(test_ids.IdsTest):
             found['id'] for found in self.admin.list('volumes')])
 
     def test_leave(self) -> None:
-        """What the array does not have any more just leaves in Cinder."""
+        """A volume that the array has lost leaves in Cinder only."""
         self.stranger_for_member()
         self.backend.update_group(self.group, remove=[self.second])
         self.assert_untouched()

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ids of what is replicated, on either array (OBJ-7).
+"""Ids of replicated objects, on either array (OBJ-7).
 
-A volume, its group and its session are removed behind Cinder's back. A
-stranger's volume, which is replicated and attached, has their ids.
+A volume, its group and its session are removed behind Cinder's back. A foreign
+volume, which is replicated and attached, has their ids.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
         return volume['id'], home['id']
 
     def take_ids(self, array: arrays.Served, volume: int, group: int) -> Any:
-        """Make a stranger's attached volume, with a snapshot, of these."""
+        """Create a foreign attached volume and snapshot with these ids."""
         admin = array.admin
         home = admin.create('volume_groups', name='payroll', quota=0)
         self.assertEqual(group, home['id'])
@@ -72,7 +72,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
         return made
 
     def theirs(self) -> dict[str, Any]:
-        """All that strangers have, on both arrays."""
+        """All foreign objects, on both arrays."""
         return {
             f'{array.port} {resource} {found["id"]}': {
                 key: value for key, value in found.items()
@@ -96,7 +96,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def stranger_for_replicated(self, *volumes: Any, group: str = '',
                                 session: str = '') -> None:
-        """A stranger's volume has the ids of the first, on the primary."""
+        """A foreign volume has the ids of the first, on the primary."""
         key = volumes[0].id
         ids = self.ids_of(self.primary, '', key, group or f'cvg-{key}')
         keys = [session or key, *[v.id for v in volumes]]
@@ -106,7 +106,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def assert_theirs_stay(self, operation: Callable[[], Any], *,
                            fails: bool = True) -> str:
-        """Nothing of a stranger changes by an operation."""
+        """No foreign object is changed by an operation."""
         before = self.theirs()
         self.assertTrue(before)
         why = ''
@@ -124,7 +124,7 @@ HOST = 'cinder-compute-1-01234567'
 
 
 class VolumeTest(ReplicatedIdsTest):
-    """A volume with a session of its own."""
+    """A volume with its own session."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -156,7 +156,7 @@ class VolumeTest(ReplicatedIdsTest):
             lambda: self.backend.delete_volume(self.volume), fails=False)
 
     def test_failover(self) -> None:
-        """The copy is a stranger's volume by now."""
+        """The copy is a foreign volume by now."""
         key = self.volume.id
         ids = self.ids_of(self.secondary, 'r', key, f'cvg-{key}')
         for array in (self.primary, self.secondary):
@@ -169,7 +169,7 @@ class VolumeTest(ReplicatedIdsTest):
         self.assert_theirs_stay(self.backend.fail_back, fails=False)
 
     def test_failback(self) -> None:
-        """What was there before the failover is a stranger's by now."""
+        """The former volume is a foreign one by now."""
         key = self.volume.id
         ids = self.ids_of(self.primary, '', key, f'cvg-{key}')
         self.backend.fail_over(replicated.TARGET)
@@ -199,7 +199,7 @@ class VolumeTest(ReplicatedIdsTest):
 
 
 class SessionTest(ReplicatedIdsTest):
-    """A stranger's session has the id of that of a volume."""
+    """A foreign session has the id of a volume's session."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -45,7 +45,7 @@ class ImagesTest(images.ImagesTest):
     feature = 'images'
 
     def test_image_to_volume(self):
-        """Attached here once, and nothing is left of it."""
+        """Attached here once, and nothing is left over."""
         volume = self.backend.volume_from_image(self.image(DATA), 2)
         self.assertTrue(volume.bootable)
         self.assertEqual(2, volume.size)
@@ -55,7 +55,7 @@ class ImagesTest(images.ImagesTest):
         self._another_image(volume)
 
     def _another_image(self, volume):
-        """Over what is there; what was cloned before keeps its data."""
+        """Over existing data; earlier clones keep theirs."""
         snapshot = self.backend.create_snapshot(volume)
         clone = self.backend.clone(volume)
         self.backend.reimage(volume, self.image(OTHER))
@@ -77,7 +77,7 @@ class ImagesTest(images.ImagesTest):
         self._upload_attached(again)
 
     def _upload_attached(self, volume):
-        """Its host keeps it, and this one lets go of it."""
+        """Its host stays connected, and this one disconnects."""
         cfg.CONF.set_override('enable_force_upload', True)
         self.addCleanup(cfg.CONF.clear_override, 'enable_force_upload')
         host = self.host()
@@ -210,7 +210,7 @@ class BusyCacheTest(CacheTest):
         self.assertEqual(1, len(self.cached()))
 
     def test_full_cache(self):
-        """What goes from the cache may have clones; they stay good."""
+        """Clones of volumes removed from the cache stay intact."""
         self.ignore_call_budget()
         made = []
         for number in range(2):

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""In-tree Cinder on an array that serves only what is known to work.
+"""In-tree Cinder on an array that supports only the known requests.
 
-What the in-tree driver can do never needs a request that the list lacks, so
-the array, however it refuses others, refuses none here.
+The in-tree driver never needs a request that is not listed, so the array,
+however it refuses others, refuses none here.
 """
 
 import types
@@ -35,7 +35,7 @@ REFUSALS = ('404', '405', '500', '501', 'drop', 'no_hits', 'ignored')
 
 
 def refused(*served: Any) -> list[str]:
-    """What arrays did not serve, since their journals were cleared."""
+    """Requests refused by arrays since their journals were cleared."""
     return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
             for one in served for entry in one.control.journal()
             if not entry.status or entry.status >= 400]
@@ -92,7 +92,7 @@ class InTreeOverFCTest(InTreeTest):
 
 
 class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
-    """Replicated volumes, as far as in-tree Cinder goes with them."""
+    """Replicated volumes, with the features of in-tree Cinder."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -102,7 +102,7 @@ class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
         self.enterContext(mock.patch.object(kaminario_common, 'time', time))
 
     def device(self, **more: Any) -> str:
-        """In-tree Cinder knows the peer by its address only."""
+        """In-tree Cinder uses only the address of the peer."""
         return super().device(backend_id=self.secondary.host, **more)
 
     def test_all(self) -> None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Manage and unmanage: what others made, and what Cinder lets go."""
+"""Manage and unmanage: foreign objects, and objects that Cinder releases."""
 
 from typing import Any
 from unittest import mock
@@ -284,7 +284,7 @@ class OddVolumesTest(ManageTest):
         self.admin.update('volumes', number, name=f'cv-{ours.id}')
 
     def test_volumes_of_another_back_end(self) -> None:
-        """Also of the in-tree driver, which keeps no ids."""
+        """Including those of the in-tree driver, which stores no ids."""
         self.ignore_call_budget()
         first = self.backend.create_volume(1)
         second = self.backend.create_volume(1)
@@ -346,7 +346,7 @@ class OddVolumesTest(ManageTest):
         self.assertEqual(f'cv-{others[0].id}', self._names()[0])
 
     def test_encrypted_types(self) -> None:
-        """os-brick would format the volume when it is attached first."""
+        """os-brick would format the volume at the first attach."""
         self.assertIsInstance(
             self._refused({'source-name': 'db-data'}, encryption='luks'),
             exception.ManageExistingVolumeTypeMismatch)
@@ -358,7 +358,7 @@ class OddVolumesTest(ManageTest):
                 {'source-name': 'db-data'})))
 
     def test_names_that_could_not_be_given_back_at_once(self) -> None:
-        """They are when the row is deleted, and the data stays."""
+        """They are restored when the row is deleted, and the data stays."""
         self.fault('status', 'PATCH', 'volumes/*', status=502,
                    commit='after')
         self.fault('status', '*', '*', status=502, after=5, times=None)
@@ -372,7 +372,7 @@ class OddVolumesTest(ManageTest):
         self.assertEqual(['db-data', 'db-group'], self._names())
 
     def test_a_row_that_cinder_could_not_keep(self) -> None:
-        """The names are given back when the row is deleted."""
+        """The names are restored when the row is deleted."""
         volume = self.backend.manage({'source-name': 'db-data'})
         volume.update({'status': 'error_managing', 'provider_id': None})
         volume.save()
@@ -676,7 +676,7 @@ class OddSnapshotsTest(WithSnapshotTest):
         self.backend.delete_volume(clone)
 
     def test_a_snapshot_of_the_driver_inside_cinder(self) -> None:
-        """It keeps no ids."""
+        """It stores no ids."""
         ours = self.backend.create_snapshot(self.volume)
         ours.update({'provider_id': None})
         ours.save()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Moving volumes between back ends: of one array, of two, of others."""
+"""Moving volumes between back ends: on one array, on two, of others."""
 
 import logging
 from typing import Any
@@ -114,7 +114,7 @@ class SameArrayTest(MigrationTest):
             (moved.status, moved.provider_id, moved._name_id))
         self.assertEqual(self.names_of(volume.id), self.names(self.array))
 
-        # All goes on from there, over the other protocol.
+        # From here on, everything uses the other protocol.
         self.assertEqual(TEXT, self.read(moved))
         host = self.host()
         attachment = second.attach(moved, host)
@@ -225,7 +225,7 @@ class HostAssistedTest(MigrationTest):
 
 
 class CornersTest(MigrationTest):
-    """What does not depend on protocol or kind of array."""
+    """Cases that do not depend on protocol or type of array."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -298,7 +298,7 @@ class CornersTest(MigrationTest):
         self.assertIn('has no volume', str(failure.cause))
 
     def test_names_that_cannot_be_had(self) -> None:
-        """The volume keeps those it has; the migration goes on."""
+        """The volume keeps its names; the migration succeeds."""
         volume = self.with_data(self.first)
         second = self.second_array()
         self.fault('status', 'PATCH', 'volumes/*', status=403)
@@ -325,7 +325,7 @@ class CornersTest(MigrationTest):
         self.assert_left(volume_groups=1)
 
     def test_killed_between_names(self) -> None:
-        """Rows find their own objects, and clearing up ends well."""
+        """Rows find their own objects, and cleanup succeeds."""
         volume = self.with_data(self.first)
         second = self.second_array()
         with mock.patch.object(names.Names, 'set_volume', autospec=True,
@@ -400,7 +400,7 @@ class InTreeTest(MigrationTest):
         self._use_by_name(moved, old, 1)
 
     def test_to_it_on_the_same_array(self) -> None:
-        """The ids in the row are those of the source, which is gone."""
+        """The ids in the row are those of the deleted source."""
         volume = self.with_data(self.first)
         old = self._in_tree()
         moved = self.first.migrate(volume, old)
@@ -411,7 +411,7 @@ class InTreeTest(MigrationTest):
         self._use_by_name(moved, old, 0)
 
     def test_from_it_on_the_same_array(self) -> None:
-        """It deletes the source itself, and gives its names away."""
+        """It deletes the source itself, and reuses its names."""
         old = self._in_tree()
         volume = self.with_data(old)
         # It cannot attach where our driver was first to make the host.
@@ -433,7 +433,7 @@ class InTreeTest(MigrationTest):
         old.detach(attachment)
 
     def test_its_volumes_after_the_change_of_drivers(self) -> None:
-        """Rows without ids: the source goes by its name, and only it."""
+        """Rows without ids: only the source is deleted, by its name."""
         old = self._in_tree()
         volume = self.with_data(old)
         kept = old.create_volume(1)
@@ -450,7 +450,7 @@ class InTreeTest(MigrationTest):
         self.assertEqual(self.names_of(kept.id), self.names(self.array))
 
     def test_a_source_that_was_deleted_before(self) -> None:
-        """Its row must not find the volume that bears its id now."""
+        """Its row must not find the volume that has its id now."""
         old = self._in_tree()
         volume = self.with_data(old)
         self._upgrade(old)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Attachments that meet each other, or are cut off half-way."""
+"""Attachments that run concurrently, or are interrupted."""
 
 import functools
 import threading
@@ -40,7 +40,7 @@ class GuestsTest(base.FunctionalTest):
         self.volume = self.backend.create_volume(1, **SHARED)
 
     def mapped_hosts(self) -> list[str]:
-        """References of what the volumes are mapped to."""
+        """References of the hosts that the volumes are mapped to."""
         return [m['host']['ref'] for m in self.admin.list('mappings')]
 
     def attach_guests(self, *connectors: Any) -> list[Any]:
@@ -66,7 +66,7 @@ class RacesTest(GuestsTest):
             self.assert_left(volumes=1, volume_groups=1)
 
     def test_a_guest_leaves_while_another_comes(self) -> None:
-        """Cinder notes the second connector after the driver is done."""
+        """Cinder stores the second connector after the driver is done."""
         host = self.host()
         first, = self.attach_guests(host)
         self.ignore_call_budget()
@@ -84,7 +84,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_the_newest_of_three_guests_leaves_first(self) -> None:
-        """No other may seem to have left in its place."""
+        """No other one may seem to have left instead."""
         host = self.host()
         first, second, third = self.attach_guests(host, host, host)
         self.backend.detach(third)
@@ -96,7 +96,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_a_host_gets_a_volume_while_another_is_forced_off(self) -> None:
-        """It seemed idle, and keeps its initiators all the time."""
+        """It seemed idle, and keeps its initiators throughout."""
         other, host = self.backend.create_volume(1), self.host()
         self.attach_guests(host)
         mappings, made = self.backend.side.array.mappings, []
@@ -116,7 +116,7 @@ class RacesTest(GuestsTest):
         self.assertNotIn('hosts', self.left())
 
     def test_guests_that_another_driver_has_attached(self) -> None:
-        """Their rows look all alike."""
+        """Their rows all look alike."""
         host = self.host()
         guests = self.attach_guests(host, host, host)
         for row in guests:
@@ -143,7 +143,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_cinder_copies_on_the_host_of_a_guest(self) -> None:
-        """An image is made of an attached volume; no row tells of that."""
+        """An image is created from an attached volume; no row shows it."""
         host = self.host()
         self.attach_guests(host)
         before, row = self.mapped_hosts(), self.backend.volume(
@@ -171,7 +171,7 @@ class RacesTest(GuestsTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_killed_after_the_mapping(self) -> None:
-        """No attachment knows of it, so the delete takes it away."""
+        """No attachment knows of it, so the deletion removes it."""
         self.ignore_call_budget()
         self.backend.driver.initialize_connection(self.volume, self.host())
         self.backend.delete_volume(self.volume)
@@ -196,7 +196,7 @@ class RacesTest(GuestsTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_an_array_that_ignores_conditions(self) -> None:
-        """A stranger's initiator must not lead to his host."""
+        """A foreign initiator must not lead to its host."""
         self.attach_guests(self.host())
         records = self.backend.side._client.host_iqns.search()
         with mock.patch.object(rest.Collection, 'search', autospec=True,
@@ -325,7 +325,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_one_new_host_many_volumes(self, protocol: str) -> None:
-        """Only one of them makes the host."""
+        """Only one of them creates the host."""
         self.use(protocol)
         volumes = [self.backend.create_volume(1) for _ in range(6)]
         connector = self.host()
@@ -341,7 +341,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_volumes_of_one_host_at_once(self, protocol: str) -> None:
-        """They do not wait for each other; the host goes with the last."""
+        """They run concurrently; the host is deleted with the last."""
         self.use(protocol)
         self.ignore_call_budget()
         volumes = [self.backend.create_volume(1) for _ in range(8)]
@@ -369,7 +369,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_attaches_and_detaches_of_one_host(self, protocol: str) -> None:
-        """The host may not go while another attach needs it."""
+        """The host may not be deleted while another attach needs it."""
         self.use(protocol)
         connector = self.host()
 

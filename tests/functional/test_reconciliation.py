@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Mappings that no attachment needs go within one interval, not earlier.
+"""Mappings that no attachment needs are removed within one interval.
 
 Two services of a cluster take steps in every order in which Cinder may take
 them: it writes the rows before and after the driver's part.
@@ -30,7 +30,7 @@ from tests.functional import base
 GUEST = '7e000000-0000-4000-8000-00000000000'
 FAILED = exception.VolumeBackendAPIException
 SHARED = {'multiattach': '<is> True'}
-#: What earlier versions wrote into connectors.
+#: Marks that earlier versions wrote into connectors.
 MARKS = {'k2_attachment': 'a' * 32, 'k2_released': 'inf'}
 
 Step = Callable[[], None]
@@ -46,7 +46,7 @@ def interleavings(first: Sequence[Step], second: Sequence[Step]
 
 
 class Detach:
-    """One guest that leaves, in Cinder's steps."""
+    """The detach of one guest, in Cinder's steps."""
 
     def __init__(self, service: backend.Backend, attachment: Any) -> None:
         self._service = service
@@ -69,7 +69,7 @@ class Detach:
 
 
 class Attach:
-    """One guest that comes, in Cinder's steps."""
+    """The attach of one guest, in Cinder's steps."""
 
     def __init__(self, service: backend.Backend, volume: Any,
                  connector: dict[str, Any]) -> None:
@@ -80,17 +80,17 @@ class Attach:
         self.attachment: Any = None
 
     def steps(self) -> list[Step]:
-        """The API reserves, the driver maps, the manager notes where."""
+        """API reserves, driver maps, manager stores the connector."""
         return [self.reserve, self._map, self._note]
 
     def reserve(self) -> None:
-        """Make the row, which does not tell of the host yet."""
+        """Create the row, which does not show the host yet."""
         self.attachment = self._service.api._attachment_reserve(
             self._service.context, self._service.volume(self._volume_id),
             GUEST + '9')
 
     def cancel(self) -> None:
-        """Give the reservation up, which the driver does not hear of."""
+        """Cancel the reservation, of which the driver is not notified."""
         self._service.volume(self._volume_id).finish_detach(
             self.attachment.id)
 
@@ -125,7 +125,7 @@ class ReconciliationTest(base.FunctionalTest):
                 for n, connector in enumerate(connectors)]
 
     def pass_interval(self) -> None:
-        """Let an interval pass on both services, and nothing happen."""
+        """Let an interval pass on both services."""
         self.reconcile(self.first, self.second)
 
     def assert_mapped(self, needed: bool, what: str) -> None:
@@ -201,10 +201,10 @@ class OrdersTest(ReconciliationTest):
 
 
 class KeptTest(ReconciliationTest):
-    """What becomes of a mapping that was kept."""
+    """The handling of a mapping that was kept."""
 
     def test_a_service_is_restarted(self) -> None:
-        """It finds on the array what it had kept."""
+        """It finds on the array the mapping that it had kept."""
         self.keep()
         for member in (self.first, self.second):
             self.assertTrue(member.restart())
@@ -212,7 +212,7 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_an_administrator_has_mapped_it(self) -> None:
-        """No row tells of that, and the host is not the driver's."""
+        """No row shows that, and the host is not the driver's."""
         host = self.make('hosts', name='by-hand', type='Linux')
         self.make('host_iqns', iqn='iqn.1994-05.com.example:hand',
                   host={'ref': f'/hosts/{host["id"]}'})
@@ -247,7 +247,7 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_a_reservation_lasts_long(self) -> None:
-        """A shelved guest's, say: no row tells where it goes to."""
+        """For example of a shelved guest: no row shows its destination."""
         guest, = self.attach(self.host())
         comer = Attach(self.second, self.volume, {})
         comer.reserve()
@@ -260,7 +260,7 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_an_attach_fails_while_another_is_under_way(self) -> None:
-        """The other may have mapped the volume already."""
+        """The other one may already have mapped the volume."""
         host = self.host()
         slow = Attach(self.second, self.volume, host)
         reserve, map_it, note = slow.steps()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replicated volumes: made, changed, deleted, failed over and back."""
+"""Replicated volumes: created, changed, deleted, failed over and back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -102,7 +102,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def test_in_use(self) -> None:
-        """By two hosts; the session does not mind."""
+        """By two hosts; the session is not affected."""
         self.enterContext(mock.patch.object(compute, 'API',
                                             autospec=True))
         volume = self.replicated(multiattach='<is> True')
@@ -119,7 +119,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertNotIn('hosts', self.left())
 
     def test_clones_outlive_their_source(self) -> None:
-        """The copy goes with the volume; what clones need stays hidden."""
+        """The copy is deleted with the volume; clones' sources stay hidden."""
         volume = self.replicated()
         snapshot = self.backend.create_snapshot(volume)
         clones = [
@@ -160,7 +160,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assert_replicated(volume)
 
     def test_deletion_of_what_is_gone(self) -> None:
-        """The copy goes all the same; and so does what lost its session."""
+        """The copy is still deleted; so is a volume that lost its session."""
         volume, other, third = [self.replicated() for _ in range(3)]
         self._stop(f'ssn-{volume.id}', f'ssn-{other.id}', f'ssn-{third.id}')
         for name in (f'ssn-{volume.id}', f'ssn-{other.id}'):
@@ -189,7 +189,7 @@ class ReplicationTest(replicated.ReplicatedTest):
                                       state=state)
 
     def test_a_copy_that_somebody_uses(self) -> None:
-        """Opened to the world by the administrator of the other array."""
+        """Made accessible by the administrator of the other array."""
         self.expose_copies()
         volume = self.replicated()
         self.map_to_a_stranger(self.secondary, f'rcv-{volume.id}')
@@ -222,7 +222,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self._remove_by_hand(volume)
 
     def test_management_that_fails(self) -> None:
-        """The volume is somebody else's again, by its own name."""
+        """The volume is foreign again, with its own name."""
         group = self.admin.create('volume_groups', name='theirs', quota=0,
                                   is_dedup=True)
         made = self.admin.create(
@@ -251,12 +251,12 @@ class ReplicationTest(replicated.ReplicatedTest):
 
 @base.pairwise_variants
 class EndingTest(test_failover.GroupsTest):
-    """What stands in the way is seen before anything is ended."""
+    """Obstacles are found before anything is ended."""
 
     feature = 'replication'
 
     def _assert_refused(self, row: Any, why: str, *actions: Any) -> None:
-        """It cannot be retyped, say; nothing about it has changed."""
+        """It cannot be retyped, for example; nothing about it has changed."""
         row.refresh()
         before = self.sessions(), row.replication_status
         for action in actions or (self.backend.retype,):
@@ -268,7 +268,7 @@ class EndingTest(test_failover.GroupsTest):
                              (self.sessions(), row.replication_status))
 
     def _take_by_hand(self, group_name: str) -> int:
-        """Somebody takes a snapshot on the secondary."""
+        """A foreign snapshot on the secondary."""
         admin = self.secondary.admin
         group, = admin.list('volume_groups', name=group_name)
         policy = admin.list('retention_policies')[0]['id']
@@ -329,7 +329,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNothingLeft()
 
     def _expose_history(self) -> int:
-        """Somebody looks at what replication keeps on the secondary."""
+        """A foreign view of a replication snapshot on the secondary."""
         admin = self.secondary.admin
         taken = admin.list('snapshots')[-1]
         policy = admin.list('retention_policies')[0]['id']
@@ -339,7 +339,7 @@ class EndingTest(test_failover.GroupsTest):
             is_exposable=True, short_name='theirs')['id'])
 
     def _exposed_meanwhile(self, act: Callable[[], Any]) -> int:
-        """Somebody makes that view when the driver has just looked."""
+        """That view is created just after the driver has checked."""
         look, made = copies.Copies.look, []
 
         def look_and_miss(*args: Any) -> Any:
@@ -393,7 +393,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNothingLeft()
 
     def _detached_away(self, *volumes: Any) -> None:
-        """Fail over, and detach while the primary does not hear of it."""
+        """Fail over, and detach while the primary is unreachable."""
         host = self.host()
         attached = [self.backend.attach(row, host) for row in volumes]
         with self.lost(self.primary):
@@ -426,7 +426,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNothingLeft()
 
     def test_left_when_it_ended(self) -> None:
-        """It is in the way when the volume is replicated again."""
+        """It is an obstacle when the volume is replicated again."""
         volume = self.replicated()
         attachment = self.backend.attach(volume, self.host())
         self.pass_time()
@@ -442,7 +442,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNotIn('hosts', self.left())
 
     def test_attached_ones_keep_their_mappings(self) -> None:
-        """A guest may run there still, until Cinder detaches the volume."""
+        """A guest may still run there, until Cinder detaches the volume."""
         volume = self.replicated()
         attachment = self.backend.attach(volume, self.host())
         self.pass_time()
@@ -461,7 +461,7 @@ class EndingTest(test_failover.GroupsTest):
 
 @base.pairwise_variants
 class ReplicatedRetypeTest(replicated.ReplicatedTest):
-    """Replication is turned on and off where a volume is."""
+    """Enabling and disabling replication of existing volumes."""
 
     feature = 'replication'
 
@@ -536,7 +536,7 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.assert_replicated(volume)
 
     def test_what_the_array_refuses(self) -> None:
-        """The volume stays what it was."""
+        """The volume stays unchanged."""
         volume = self.backend.create_volume()
         self.fault('status', 'POST', 'replication/peer_volumes', times=9,
                    status=400)
@@ -679,7 +679,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self._remove(view)
 
     def test_revert(self) -> None:
-        """By a copy: the array restores no group that it replicates."""
+        """By a copy: the array does not restore replicated groups."""
         self.disks.write(self.volume, 5 * MIB, b'later')
         before = self.sessions()
         self.backend.revert(self.volume, self.snapshot)
@@ -812,7 +812,7 @@ class ThreeArraysTest(replicated.ReplicatedTest):
         self.third = arrays.Served('k2', 'sim-k2-c')
         k2_sim.connect(self.primary.array, self.third.array,
                        hosts=(self.primary.host, self.third.host))
-        # The other tests want two arrays by themselves.
+        # The other tests need a separate pair of arrays.
         self.retire(self.third, *arrays.give_up_pair(self.profile))
         self._use_devices(self.device(), self.device(
             backend_id='moon', san_ip=self.third.address,
@@ -876,7 +876,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self.assert_replicated(volume)
 
     def test_neither_takes_it(self) -> None:
-        """Then the row says what became of it."""
+        """Then the row has the result."""
         volume = self.replicated()
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
                    times=9)
@@ -914,7 +914,7 @@ class TwoTargetsTest(ThreeArraysTest):
             volume.replication_status for volume in volumes])
 
     def test_what_another_target_serves(self) -> None:
-        """It stays there, as it is, also where that is not well."""
+        """It stays there, unchanged, even if it has a problem."""
         volumes = [self.replicated(), self.replicated(**MOON)]
         self.primary.control.advance(400)
         self.backend.fail_over('moon')
@@ -951,7 +951,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self._assert_at(self.third, volume)
 
     def test_a_device_that_is_no_peer(self) -> None:
-        """It is in the way of nothing that goes elsewhere."""
+        """It does not affect volumes that use another target."""
         self._use_devices(self.device(
             backend_id='nobody', san_ip='127.0.0.7'), self.device())
         here = {'kaminario__replication_target': 'dr-site'}
@@ -964,7 +964,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self.assert_alone(volume)
 
     def test_a_device_that_is_gone(self) -> None:
-        """Its array keeps what it has."""
+        """Its array keeps its objects."""
         volume = self.replicated(**MOON)
         self.keep_devices(1)
         failure = self.assertRaises(backend.OperationFailed,
@@ -978,7 +978,7 @@ class TwoTargetsTest(ThreeArraysTest):
 
 
 class NoDeviceTest(replicated.ReplicatedTest):
-    """The operator has taken replication_device away."""
+    """replication_device was removed from cinder.conf."""
 
     def test_what_was_replicated(self) -> None:
         volume = self.replicated()
@@ -994,7 +994,7 @@ class NoDeviceTest(replicated.ReplicatedTest):
 
 
 class WrongTypesTest(replicated.ReplicatedTest):
-    """Types that ask for what this back end does not have."""
+    """Types that require what this back end does not have."""
 
     def _assert_refused(self, words: str, **specs: str) -> None:
         failure = self.assertRaises(
@@ -1041,7 +1041,7 @@ class WrongTypesTest(replicated.ReplicatedTest):
 
 
 class OldDriverTest(replicated.ReplicatedDisksTest):
-    """Volumes of the in-tree driver, and that one's own failover."""
+    """Volumes of the in-tree driver, and that driver's failover."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -1102,7 +1102,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_alone(self.volume)
 
     def test_migration(self) -> None:
-        """Its rows do not tell Cinder that they are replicated."""
+        """Its rows do not show Cinder that they are replicated."""
         self._use_ours()
         self.disks.write(self.volume, 5 * MIB, TEXT)
         home = self.backend
@@ -1121,7 +1121,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_replicated(self.other)
 
     def test_what_stays_on_the_primary(self) -> None:
-        """Their rows do not say where they are, and are not forgotten."""
+        """Their rows do not show where they are, and are not lost."""
         plain = self.backend.create_volume()
         snapshots = [self.backend.create_snapshot(one)
                      for one in (self.volume, plain)]
@@ -1144,7 +1144,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
             'volumes', name=f'cv-{plain.id}'))
 
     def test_what_stays_on_a_primary_that_is_lost(self) -> None:
-        """It is not taken for gone."""
+        """It is not treated as gone."""
         plain = self.backend.create_volume()
         snapshot = self.backend.create_snapshot(self.volume)
         self._use_ours()
@@ -1175,7 +1175,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         return service
 
     def _migrated(self) -> None:
-        """It names a migrated volume by its id; Cinder notes another."""
+        """It names a migrated volume by its id; Cinder stores another."""
         self.volume.update({'_name_id': str(uuid.uuid4())})
         self.volume.save()
 
@@ -1194,7 +1194,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_replicated(self.volume)
 
     def test_it_has_failed_over(self) -> None:
-        """Ours finds what is under the names of copies now."""
+        """Ours finds volumes that have the names of copies now."""
         self.primary.control.advance(400)
         service = self.backend.fail_over()
         self.assertEqual('failed-over', service.replication_status)

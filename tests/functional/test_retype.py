@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Retype: what a volume is given where it is, and what Cinder copies."""
+"""Retype: in place, or by a copy in Cinder."""
 
 import logging
 from typing import Any
@@ -126,7 +126,7 @@ class RetypeTest(RetypedTest):
 
 
 class InUseTest(RetypedTest):
-    """A volume that an instance has; nova copies the data."""
+    """A volume attached to an instance; nova copies the data."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -199,7 +199,7 @@ class RetypeInUseTest(InUseTest):
 
 
 class AfterwardsTest(InUseTest):
-    """What was retyped is a volume like any other."""
+    """A retyped volume is a volume like any other."""
 
     def test_everything(self) -> None:
         for kind in ('nodedup', 'dedup'):
@@ -217,10 +217,10 @@ class AfterwardsTest(InUseTest):
 
 @ddt.ddt
 class RefusedRetypeTest(RetypedTest):
-    """What cannot be, or goes wrong, leaves the volume as it was."""
+    """An impossible or failed retype leaves the volume unchanged."""
 
     def _assert_unchanged(self, text: str = '') -> None:
-        """All is as it was; the log says why."""
+        """Nothing has changed; the log has the reason."""
         volume = self.backend.volume(self.volume.id)
         self.assertEqual(
             ('available', self.volume.volume_type_id, None,
@@ -260,7 +260,7 @@ class RefusedRetypeTest(RetypedTest):
         self._assert_unchanged('has no replication_device')
 
     def test_from_a_type_that_makes_no_sense_any_more(self) -> None:
-        """Nobody knows what it means, so the data is copied."""
+        """Its meaning is unknown, so the data is copied."""
         volume = self.backend.create_volume(1, vendor__colour='white')
         db_api.volume_type_extra_specs_update_or_create(
             self.backend.context, volume.volume_type_id,
@@ -320,7 +320,7 @@ class RefusedRetypeTest(RetypedTest):
         row.save()
 
     def test_killed_before_the_target_was_made(self) -> None:
-        """Whoever clears up does not delete the source."""
+        """Cleanup does not delete the source."""
         self.backend.delete_volume(self._left_over())
         self._assert_unchanged()
 
@@ -345,7 +345,7 @@ class RefusedRetypeTest(RetypedTest):
         self._assert_unchanged()
 
     def test_quality_of_service(self) -> None:
-        """Hypervisors keep it, or nobody does."""
+        """Enforced by hypervisors, or not at all."""
         for consumer, in_place in (('front-end', True), ('back-end', False)):
             kind = self.backend.volume_type(vendor__consumer=consumer)
             specs = qos_specs.create(

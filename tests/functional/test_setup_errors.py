@@ -57,7 +57,7 @@ class SetupErrorsTest(base.FunctionalTest):
     def _down(self, *words: str, **options: Any) -> None:
         """Start a back end; it must stay down and say why.
 
-        :param words: all of them stand in the one message
+        :param words: words that the one message contains
         """
         broken = self.new_backend('iscsi', **{**IMPATIENT, **options})
         self._stays_down(broken, *words)
@@ -85,7 +85,7 @@ class SetupErrorsTest(base.FunctionalTest):
             yield server.port
 
     def test_good_options(self) -> None:
-        """What the others change one thing of."""
+        """The other tests change one of these."""
         self.assertTrue(self.new_backend('iscsi', **IMPATIENT).start())
         self.assertEqual([], self.log.messages(logging.WARNING, 'cinder_k2'))
 
@@ -105,7 +105,7 @@ class SetupErrorsTest(base.FunctionalTest):
                    san_ip='no-such-array.invalid')
 
     def test_silent(self) -> None:
-        """Something accepts the connection and says nothing."""
+        """A server that accepts the connection and sends nothing."""
         with socket.create_server(('127.0.0.1', 0)) as sock:
             self._down('san_ip', san_api_port=sock.getsockname()[1])
 
@@ -287,7 +287,7 @@ class SetupErrorsTest(base.FunctionalTest):
     @ddt.unpack
     def test_with_a_target_it_starts_all_the_same(
             self, options: dict[str, Any], word: str) -> None:
-        """The one line says why the array that serves cannot."""
+        """The one line says why the active array is not usable."""
         self.assertTrue(self.new_backend('iscsi', **{
             **IMPATIENT, 'replication_device': 'backend_id:b,password:x',
             **options}).start())

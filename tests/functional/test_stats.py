@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Statistics, and what Cinder's own scheduler makes of them."""
+"""Statistics, and their use in Cinder's own scheduler."""
 
 import json
 import logging
@@ -170,7 +170,7 @@ class StatisticsTest(StatsTest):
         self.assertTrue(self.takes(size=1000))
 
     def test_capabilities(self) -> None:
-        """What "cinder get-capabilities" shows."""
+        """The output of "cinder get-capabilities"."""
         found = self.backend.manager.get_capabilities(self.backend.context,
                                                       True)
         self.assertEqual('kaminario', found['vendor_prefix'])
@@ -254,7 +254,7 @@ class SchedulerTest(StatsTest):
 
     @ddt.data('OFFLINE', 'STARTING')
     def test_a_state_that_is_not_known(self, state: str) -> None:
-        """Section 7.1: no word is a reason to call the array down."""
+        """Section 7.1: no state is a reason to report the array as down."""
         system.TOLD.clear()
         before = self.pool()
         self.switch(state=state)
@@ -324,7 +324,7 @@ class SchedulerTest(StatsTest):
 class OverSubscriptionTest(StatsTest):
 
     def ratio(self, **options: Any) -> Any:
-        """What a back end with these options reports."""
+        """The reported ratio of a back end with these options."""
         self.own('iscsi', **options)
         return self.pool()['max_over_subscription_ratio']
 
@@ -361,7 +361,7 @@ class OverSubscriptionTest(StatsTest):
         self.assertEqual(20.0, self.ratio())
 
     def test_a_number_below_one(self) -> None:
-        """Cinder's scheduler would never send a volume."""
+        """Cinder's scheduler would never select it."""
         backend = self.new_backend('iscsi', max_over_subscription_ratio='0.5')
         self.assertFalse(backend.start())
         self.assertIn('max_over_subscription_ratio', self.log.errors_text())
@@ -369,7 +369,7 @@ class OverSubscriptionTest(StatsTest):
 
 @ddt.ddt
 class CostTest(StatsTest):
-    """Two calls a minute, five more every five minutes; and never a raise."""
+    """Two calls a minute, five more every five minutes; never an exception."""
 
     def test_two_calls(self) -> None:
         for _ in range(2):

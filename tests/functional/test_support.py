@@ -27,7 +27,7 @@ VIEW = {'kaminario__clone_strategy': 'view'}
 
 
 class SupportTest(base.FunctionalTest):
-    """What the classes below share; it has no tests of its own."""
+    """Common parts of the classes below; it has no tests of its own."""
 
     def on_array(self, volume: Any) -> Any:
         """The array's volume of a Cinder volume that is not a view."""
@@ -97,7 +97,7 @@ class VolumesTest(SupportTest):
 
 @base.pairwise_variants
 class GoneTest(SupportTest):
-    """The array has lost it: deleting succeeds, and leaves nothing."""
+    """The array has lost it: deletion succeeds, and leaves nothing."""
 
     feature = 'delete what is gone'
 
@@ -330,7 +330,7 @@ class MultiattachTest(SupportTest):
     def _leave_in_turn(self, volume: Any) -> None:
         """Two guests on one host and one on another.
 
-        The service restarts meanwhile: nothing that counts is in its memory.
+        The service restarts meanwhile: it keeps no essential state in memory.
         """
         host = self.host()
         first, second, third = self.guests(volume, host, host, self.host())
@@ -405,7 +405,7 @@ class ForceDetachTest(SupportTest):
         self._free(volume)
         self.assert_mapped(*before)
         self.assertEqual(1, len(self._hosts()))
-        # Not even for a moment may the other volume be lost to its host.
+        # The other volume may not be unmapped even for a moment.
         self.assertEqual(initiators, self.initiators())
         self.assertEqual(
             [kept.connection_info['target_lun']],
@@ -435,7 +435,7 @@ class ForceDetachTest(SupportTest):
             self.assert_mapped()
 
     def test_a_host_of_the_administrator(self) -> None:
-        """It is unmapped, stays, and can have the volume again."""
+        """It is unmapped, stays, and can get the volume again."""
         connector = self.host()
         self.known_host(connector, 'by-hand')
         volume = self.backend.create_volume(1)

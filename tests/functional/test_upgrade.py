@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From the in-tree driver to ours, and back.
+"""Switching from the in-tree driver to this one, and back.
 
 The old driver is Cinder's own, with krest, on the same array; one line of
 cinder.conf changes between the two.
@@ -130,7 +130,7 @@ class UpgradeTest(base.FunctionalTest):
         self.assertNothingLeft()
 
     def test_back(self) -> None:
-        """What our driver made, the old one can use and delete."""
+        """The old driver can use and delete objects of ours."""
         self._old()
         self.assertTrue(self.backend.change_driver('iscsi'))
         volume = self.backend.create_volume(1)
@@ -147,7 +147,7 @@ class UpgradeTest(base.FunctionalTest):
         self.backend.delete_volume(volume)
 
     def test_a_row_of_another_array(self) -> None:
-        """Ids hold good on the array they were made on; names anywhere."""
+        """Ids are valid on the array that assigned them; names everywhere."""
         volume, other = [self.backend.create_volume(1) for _ in range(2)]
         snapshot, kept = [self.backend.create_snapshot(row)
                           for row in (volume, other)]
