@@ -104,8 +104,8 @@ def main(arguments: list[str] | None = None) -> int:
         PAGE.write_text(text)
         print(f'charm options: wrote {name}')
     elif not PAGE.is_file() or PAGE.read_text() != text:
-        print(f'charm options: {name} does not say what charmcraft.yaml '
-              'does. Run: make charm-options')
+        print(f'charm options: {name} does not match'
+              ' charmcraft.yaml. Run: make charm-options')
         return 1
     return 0
 

@@ -293,8 +293,8 @@ def main(arguments: list[str] | None = None) -> int:
         PAGE.write_text(text)
         print(f'rule table: wrote {name}')
     elif not PAGE.is_file() or PAGE.read_text() != text:
-        print(f'rule table: {name} does not say what rules.yaml and the '
-              'tests do. Run: make rule-table')
+        print(f'rule table: {name} does not match rules.yaml and the'
+              ' tests. Run: make rule-table')
         return 1
     return int(bool(wrong))
 

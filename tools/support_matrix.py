@@ -262,8 +262,8 @@ def main(arguments: list[str] | None = None) -> int:
         PAGE.write_text(text)
         print(f'support matrix: wrote {name}')
     elif not PAGE.is_file() or PAGE.read_text() != text:
-        print(f'support matrix: {name} does not say what the tests showed. '
-              'Once they pass: make support-matrix')
+        print(f'support matrix: {name} does not match the results of '
+              'the tests. Once they pass: make support-matrix')
         return 1
     return 0
 
