@@ -156,8 +156,8 @@ class UsageReader:
             capacity = self._client.capacity()
         if not 0 < capacity.total <= _LARGEST:
             raise exceptions.ArrayNotSupported(
-                f'The array at {self._client.address} tells a capacity '
-                'that makes no sense.')
+                f'The array at {self._client.address} reports an invalid'
+                ' capacity.')
         self._state.read(self._client)
         usage = self._usage(_within_bounds(capacity))
         if self._client.clock.monotonic() >= self._due:

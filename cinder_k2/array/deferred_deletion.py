@@ -148,7 +148,7 @@ class DeferredDeletion:
         if reason:
             raise exceptions.ObjectInUse(
                 f'Volume group {record.name}', 'has clones, and the array '
-                'takes no note in its description that the source is '
+                'accepts no note in its description that the source is '
                 f'deleted: {reason}')
         for volume in ids.volumes:
             kept = naming.kept_volume(volume)

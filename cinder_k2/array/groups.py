@@ -104,8 +104,8 @@ class Groups:
         name = self._client.volume_groups.get(group).name
         if not name:
             raise exceptions.GroupNotSupported(
-                f'The array at {self._client.address} does not tell the name '
-                f'of volume group {group}, so that it may be a shared one.')
+                f'The array at {self._client.address} does not show the name'
+                f' of volume group {group}, so that it may be a shared one.')
         return naming.is_foreign_group(name)
 
     def group_of(self, volume: int) -> int:
@@ -117,8 +117,8 @@ class Groups:
         group = self._client.volumes.get(volume).volume_group
         if group is None:
             raise exceptions.GroupNotSupported(
-                f'The array at {self._client.address} does not tell the '
-                f'volume group of volume {volume}, which was being moved.')
+                f'The array at {self._client.address} does not show the'
+                f' volume group of volume {volume}, which was being moved.')
         return group.id
 
     def check_movable(self, label: str, volume: int, group: int) -> None:

@@ -285,8 +285,8 @@ class Hosts:
             self._told = True
             LOG.warning(
                 'The array at %(address)s does not search for %(field)ss: '
-                'hosts are found by their names alone, which could not be '
-                'verified. See that every host has a name of its own.',
+                'hosts are found only by name, which could not be'
+                ' verified. Make sure that every host has a unique name.',
                 {'address': self._client.address, 'field': self._field})
 
     def _in_any_case(self, initiators: Sequence[str]) -> list[Initiator]:

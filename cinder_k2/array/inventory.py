@@ -71,7 +71,7 @@ class FoundVolume:
             (self.is_replicated, 'it is replicated: remove the replication '
              f'session of its volume group {self.group.name}'),
             (self.volume.read_only, 'it is read-only: make it writable'),
-            (self._untold, f'the array does not tell its {self._untold}, or '
+            (self._untold, f'the array does not show its {self._untold}, or '
              'in a form that cannot be read'),
             (not self.can_be_noted, 'its name, or that of its volume group, '
              'has square brackets: rename it'))
@@ -249,7 +249,7 @@ class Inventory:
                 'the volume\'s own group')
         if found.volume_group is None:
             raise exceptions.NotManageable(
-                'the array does not tell the volume group of snapshot '
+                'the array does not show the volume group of snapshot '
                 f'{found.short_name}')
         return FoundSnapshot(
             found, tuple(self._client.volsnaps.search(snapshot=found.ref)),

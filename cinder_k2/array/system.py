@@ -51,9 +51,8 @@ class System:
         state = self._remember(self._client.system_state())
         if not _identity(state):
             raise exceptions.ArrayNotSupported(
-                f'The array at {self._client.address} tells neither its '
-                'system id nor its target name, so it cannot be told from '
-                'another.')
+                f'The array at {self._client.address} reports neither its'
+                ' system id nor its target name, so it cannot be identified.')
         self._check_version(state.rest_api_version)
         self._log_state(state)
 
@@ -127,7 +126,7 @@ class System:
                 LOG.warning(
                     'The array at %(address)s tells its REST API version as '
                     '%(version)s, which cannot be read; the driver needs '
-                    '%(minimum)s or later. The array is used all the same.',
+                    '%(minimum)s or later. The array is used nevertheless.',
                     {'address': self._client.address,
                      'version': f'{version!r:.60}',
                      'minimum': MIN_REST_VERSION})
@@ -143,8 +142,9 @@ class System:
                 (self._client.address, 'state', state.state)):
             LOG.warning(
                 'The array at %(address)s is in state %(state)s, not ONLINE. '
-                'What that means is not known, so the array is used all the '
-                'same. If it refuses changes, look at its state and events.',
+                'What that means is not known, so the array is used '
+                'nevertheless. If it refuses changes, look at its state and '
+                'events.',
                 {'address': self._client.address,
                  'state': f'{state.state:.60}'})
 

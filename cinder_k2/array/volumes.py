@@ -260,8 +260,8 @@ class Volumes:
         group = self.find_group(naming.group_of_volume(name))
         if group is None:
             raise exceptions.GroupNotSupported(
-                f'The array at {self._client.address} does not tell the '
-                f'volume group of volume {name}, which has none of its own.')
+                f'The array at {self._client.address} does not show the'
+                f' volume group of volume {name}, which has none of its own.')
         return group
 
     def size(self, volume: int, group: int) -> int | None:

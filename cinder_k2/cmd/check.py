@@ -156,8 +156,8 @@ class _Look:
     def _see_verification(self) -> None:
         settings = self._place.settings
         if not settings.verify and not settings.pin:
-            self._note('warnings', 'certificate', 'is not verified, so '
-                       'anybody on the way can read its password; see '
+            self._note('warnings', 'certificate', 'is not verified, so'
+                       ' its password can be intercepted; see '
                        'driver_ssl_cert_verify and k2_tls_fingerprint')
 
     def _see_usage(self) -> None:

@@ -389,7 +389,7 @@ def _service(host: Host, name: str) -> Iterator[Finding]:
     enabled = host.ask('systemctl', 'is-enabled', *units)
     active = host.ask('systemctl', 'is-active', *units)
     if not enabled or not active:
-        yield Finding('services', UNSEEN, f'systemctl does not tell of '
+        yield Finding('services', UNSEEN, f'systemctl does not show '
                       f'{name}; see that it runs, and after a boot, too')
         return
     wrong = [what for what, said, right in (

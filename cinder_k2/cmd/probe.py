@@ -78,7 +78,7 @@ def _agrees() -> bool:
     answer = sys.stdin.readline()
     if not answer:
         print(file=sys.stderr)
-        raise Failed('nobody has confirmed it; give --yes where there is no '
+        raise Failed('not confirmed; use --yes if there is no '
                      'terminal')
     return answer.strip().lower() == 'yes'
 

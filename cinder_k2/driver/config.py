@@ -299,7 +299,7 @@ def _warn_of_unverified_tls(configuration: typing.Any, address: str,
     if configuration.driver_ssl_cert_verify or fingerprint:
         return
     LOG.warning('The certificate of the array at %(address)s is not '
-                'verified, so anybody on the way can read its password. Set '
+                'verified, so its password can be intercepted. Set '
                 'driver_ssl_cert_verify = True (with driver_ssl_cert_path '
                 'for an authority of your own) or %(option)s in section '
                 '[%(section)s].',

@@ -157,7 +157,7 @@ class Guard:
             return 'its record on the array has other initiators, too'
         others = self._array.chap.of_others()
         if others:
-            return ('it may have a CHAP profile of somebody else: '
+            return ('it may have a foreign CHAP profile: '
                     + ', '.join(others))
         return None
 

@@ -50,8 +50,8 @@ Outcomes = Mapping[str, failover.Outcome]
 
 # Saved before Cinder does so, too.
 _SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
-_SPLIT = ('Its group was failed over, or back, in part: call failover-host '
-          'once more with the target, then with "default".')
+_SPLIT = ('Its group was failed over, or back, in part: call failover-host'
+          ' again with the target, then with "default".')
 _IN_PART = ('It is not replicated, but others of its group are. Turn the '
             'replication of the group off and on again.')
 # The statuses of volumes with a row in Cinder, but no object on an array.
@@ -462,7 +462,7 @@ def _overtaken(volume: typing.Any) -> Update:
         return dict(replication.VOLUME_DISABLED)
     return replication.in_error(
         'It was changed while it was failed over, or back. See where it is, '
-        'and call failover-host once more.')
+        'and call failover-host again.')
 
 
 def _rewrite(volume: typing.Any, update: Update) -> bool | None:

@@ -42,7 +42,7 @@ from cinder_k2 import volume_types
 LOG = logging.getLogger(__name__)
 
 _IN_PART = ('Its replication has ended, that of others of its group has not: '
-            'disable the replication of the group once more.')
+            'disable the replication of the group again.')
 
 Updates = list[resolver.ModelUpdate]
 Pairs = Sequence[tuple[typing.Any, ArrayVolume]]

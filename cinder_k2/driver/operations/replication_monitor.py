@@ -199,9 +199,9 @@ class ReplicationMonitor:
             LOG.warning(
                 'The array at %(address)s says that the link to its '
                 'replication peer %(peer)s is %(word)s, not ok. What that '
-                'means is not known, so suspended sessions are resumed all '
-                'the same.', {'address': self._array.address,
-                              'peer': link.name, 'word': word})
+                'means is not known, so suspended sessions are resumed '
+                'nevertheless.', {'address': self._array.address,
+                                  'peer': link.name, 'word': word})
 
     def _let_run(self, sessions_: Sequence[Session]) -> bool:
         """Resume sessions of a peer that can be reached; whether one was."""

@@ -497,7 +497,7 @@ class _Failback:
                 and one.sessions[DESTINATION] is not None):
             return Outcome(DESTINATION, volumes, (
                 f'The array at {destination.address} serves it again, but '
-                f'does not replicate it: {reason} Fail back once more.'))
+                f'does not replicate it: {reason} Fail back again.'))
         return Outcome(ORIGIN, {}, self._warning(one) + reason,
                        one.outcome_unknown)
 

@@ -69,7 +69,7 @@ def fail_over(target_array: Array, units: Collection[ReplicationUnit],
         except rest.RestError as error:
             raise exceptions.FailoverOutcomeUnknown(
                 f'The array at {target_array.address} was told to take over, '
-                f'and does not say whether it did. {error}', told) from error
+                f'and did not report the result. {error}', told) from error
     return {unit.key: _taken_over(target_array, unit, sessions.get(unit.key),
                                   volumes[unit.key], refused)
             for unit in units}

@@ -151,8 +151,8 @@ def find_copies(array: Array, names: Collection[str], group_name: str
         group = None
     elif (group := array.volumes.find_group(group_name)) is None:
         raise exceptions.ReplicationError(
-            f'The array at {array.address} does not tell in which volume '
-            f'group {", ".join(found)} are; it has none named {group_name}.')
+            f'The array at {array.address} does not show in which volume'
+            f' group {", ".join(found)} are; it has none named {group_name}.')
     return {name: (volume, its or group or 0)
             for name, (volume, its) in found.items()}
 
@@ -180,6 +180,6 @@ def delete_snapshots(array: Array, group: int | None) -> None:
     except rest.Refused as refusal:
         raise exceptions.ReplicationError(
             f'The replication has stopped, but the array at {array.address} '
-            'keeps snapshots of it. Delete views, clones and snapshots that '
-            f'somebody made of those, then try again. {refusal}'
+            'keeps snapshots of it. Delete views, clones and snapshots that'
+            f' others made of those, then try again. {refusal}'
         ) from refusal

@@ -94,8 +94,8 @@ class RecordedHiddenTest(recorded.RecordedTest):
         error = self.raised(exceptions.ObjectInUse, self.deferred.defer_volume,
                             objects.ArrayVolume(group=3, volume=7))
         self.assertEqual(
-            'Volume group cvg-1 has clones, and the array takes no note in '
-            'its description that the source is deleted: it cuts it off',
+            'Volume group cvg-1 has clones, and the array accepts no note in'
+            ' its description that the source is deleted: it cuts it off',
             str(error))
         self.assertEqual([], self.calls('volumes'))
 

@@ -84,7 +84,7 @@ class InventoryTest(WithVolumeTest):
                  'volumes_count')):
             other = dataclasses.replace(found, **{
                 part: dataclasses.replace(getattr(found, part), **change)})
-            self.assertIn(f'does not tell its {word}',
+            self.assertIn(f'does not show its {word}',
                           str(other.reasons()), str(change))
 
     def test_a_missing_description_is_not_managed(self):
@@ -95,7 +95,7 @@ class InventoryTest(WithVolumeTest):
             told = {name: value for name, value in dataclasses.asdict(
                 getattr(found, part)).items() if name != 'description'}
             other = dataclasses.replace(found, **{part: kind.from_json(told)})
-            self.assertIn('does not tell its description',
+            self.assertIn('does not show its description',
                           str(other.reasons()), part)
 
     @ddt.data(

@@ -126,7 +126,7 @@ class FindTest(recorded.RecordedTest):
         error = self.raised(exceptions.GroupNotSupported,
                             self.volumes.find, 'cv-1', 'rcv-1')
         self.assertEqual(
-            'The array at k2.example.org does not tell the volume group of '
+            'The array at k2.example.org does not show the volume group of '
             'volume cv-1, which has none of its own.', str(error))
         self.assertEqual([], self.calls('snapshots'))
 

@@ -254,7 +254,7 @@ class RecordedGuardTest(doubles.TestCase):
 
     def test_may_not_give_with_profiles_of_others(self):
         self.array.chap.of_others.return_value = ['one', 'two']
-        self.may_not('it may have a CHAP profile of somebody else: one, two')
+        self.may_not('it may have a foreign CHAP profile: one, two')
 
     def test_login_is_remembered(self):
         self.secrets.find.return_value = 'Kept-before-1'

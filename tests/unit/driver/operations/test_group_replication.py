@@ -314,7 +314,7 @@ class SeparateTest(GroupReplicationTestCase):
         group, found = self.disable()
         self.assertEqual(ERROR, group)
         self.assertEqual('refused', found[1]['replication_extended_status'])
-        self.assertIn('disable the replication of the group once more',
+        self.assertIn('disable the replication of the group again',
                       found[0]['replication_extended_status'])
         self.assertEqual(['error'] * 2,
                          [each['replication_status'] for each in found])
