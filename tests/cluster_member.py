@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One cinder-volume of a cluster, as a process of its own.
+"""One cinder-volume of a cluster, in its own process.
 
 Argument: JSON with a directory that all members share (``state``), the name
 of this member and what its back end needs. Reads orders, one JSON list in a
@@ -46,7 +46,7 @@ MOST_VOLUMES = 10
 # With fewer the members have nothing to do.
 FEWEST_VOLUMES = 4
 THREADS = 2
-# What Cinder says when another request was quicker.
+# Cinder's message when another request came first.
 TOO_LATE = (exception.Invalid, exception.NotFound)
 # Where operations are cut short that Cinder itself does not clear up behind.
 UNDER_WAY = ('creating', 'deleting', 'extending', 'reserved', 'attaching')
@@ -78,7 +78,7 @@ class Mix:
     def __init__(self, k2, seed):
         self._k2 = k2
         self._random = random.Random(seed)
-        # Nobody ends an attachment that another is using.
+        # An attachment that another one is using is never ended.
         self._attachments = []
         self.done = collections.Counter()
         self.failures = []
@@ -254,10 +254,10 @@ class Member:
         return {}
 
     def revisit(self):
-        """Use each host once more.
+        """Use each host again.
 
-        A host that a killed service has made and not mapped is completed by
-        the next attach and goes with its last detach.
+        A host that a killed service has created and not mapped is completed by
+        the next attach and deleted with its last detach.
         """
         volume = self._k2.create_volume(1)
         for number in range(HOSTS):

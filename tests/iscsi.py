@@ -139,7 +139,7 @@ def _missing(check, programs):
 
 
 def run(*command):
-    """What a command prints; raises CalledProcessError, which shows it."""
+    """The output of a command; raises CalledProcessError, which shows it."""
     try:
         return subprocess.run(
             command, check=True, capture_output=True, text=True,
@@ -203,7 +203,7 @@ class Simulator:
         return self.process
 
     def _meet(self):
-        """Wait until it listens, and ask it for its names."""
+        """Wait until it listens, and read its names."""
         for line in self.process.stdout:
             ready = _READY.fullmatch(line)
             if ready:
@@ -217,7 +217,7 @@ class Simulator:
                          self.process.wait(LIMIT))
 
     def stop(self, number=signal.SIGTERM):
-        """End it; gives exit status and what it complained about."""
+        """End it; returns exit status and complaints."""
         self.process.send_signal(number)
         _, error = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, error
@@ -232,7 +232,7 @@ class Simulator:
             self.process.communicate()
 
     def password(self, login='admin'):
-        """What k2-sim made up at its first start."""
+        """The password that k2-sim generated at its first start."""
         return (self.directory / f'{login}.password').read_text().strip()
 
     def options(self):
@@ -242,7 +242,7 @@ class Simulator:
                 'driver_ssl_cert_path': str(self.authority)}
 
     def device(self, backend_id, rpo):
-        """What replication_device says of it."""
+        """Its entry in replication_device."""
         found = {'backend_id': backend_id, 'san_ip': self.address,
                  'port': self.port, 'login': 'admin',
                  'password': self.password(), 'rpo': rpo}
@@ -297,7 +297,7 @@ class Simulator:
 
 
 class SimulatorTest(testtools.TestCase):
-    """A simulator of its own for each test, with what it needs."""
+    """A separate simulator for each test."""
 
     plane = None
 
@@ -349,7 +349,7 @@ def strangers(path):
 
 
 def paths(info, initiator):
-    """What a driver has returned, for all of its portals."""
+    """The driver's paths, for all of its portals."""
     account = info.get('auth_username') and (
         info['auth_username'], info['auth_password'])
     return [Path(portal, target, lun, initiator, account)
@@ -359,7 +359,7 @@ def paths(info, initiator):
 
 
 class Initiator:
-    """What a host does, in user space."""
+    """A host in user space."""
 
     def __init__(self, simulator, iqn, account=None):
         self._simulator = simulator
@@ -380,11 +380,11 @@ class Initiator:
         return f'iscsi://{address}:3260/{path}'
 
     def luns(self, portal=None):
-        """What a discovery with all LUNs shows."""
+        """The LUNs of a discovery with all LUNs."""
         return run('iscsi-ls', '-i', self.iqn, '-s', self.url(portal=portal))
 
     def inquire(self, lun, *page):
-        """What a disk says of itself."""
+        """The inquiry data of a disk."""
         return run('iscsi-inq', '-i', self.iqn, *page, self.url(lun))
 
     def capacity(self, lun):

@@ -89,7 +89,7 @@ class CharmTest(unittest.TestCase):
 
 
 class PackageTest(CharmTest):
-    """What is in the package."""
+    """The contents of the package."""
 
     def test_it_needs_nothing_but_a_python(self):
         """Neither a module of the machine nor an extension for one Python."""
@@ -200,7 +200,7 @@ class ChainTest(CharmTest):
             self.array, _ = stack.start_arrays(self.run_of, self.started)
 
     def configure(self, password=PASSWORD):
-        """What an operator does: juju config, add-secret, attach-resource."""
+        """An operator's actions: juju config, add-secret, attach-resource."""
         self.unit.model['config'] = {
             'credentials': SECRET, 'tls-ca': self.run_of.ca_file.read_text(),
             'san_ip': settings.HOST, 'san-api-port': self.run_of.sim_port,
@@ -215,7 +215,7 @@ class ChainTest(CharmTest):
         self.unit.model['resources'] = {'driver': str(self.wheel)}
 
     def integrate(self):
-        """What Juju does then, beside a unit of cinder."""
+        """Juju's actions on integration, next to a unit of cinder."""
         self.unit.model['relations'][RELATION] = {
             'app': 'cinder', 'units': {'cinder/0': {}}, 'said': {}}
         for name in ('install', 'config-changed', 'start'):

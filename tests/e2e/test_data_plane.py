@@ -250,7 +250,7 @@ class DataTests:
             'volumes', number, 73 * iscsi.MIB, iscsi.MIB))
 
     def test_unmap_frees_blocks(self):
-        """What is given up takes no room, and reads as zeros."""
+        """Unmapped blocks take no space, and read as zeros."""
         lun = self.map()['lun']
         before = self.allocated()
         self.initiator.io(lun, 'write -P 9 0 8M', 'flush')
@@ -260,7 +260,7 @@ class DataTests:
         self.assertEqual(2 * iscsi.MIB, self.allocated() - before)
 
     def allocated(self):
-        """Bytes that the contents take on the medium, a little rounded."""
+        """Bytes that the contents occupy on the medium, slightly rounded."""
         files = (self.simulator.directory / 'content').iterdir()
         used = sum(path.stat().st_blocks * 512 for path in files)
         return round(used / iscsi.MIB) * iscsi.MIB
@@ -311,7 +311,7 @@ class AccessTests:
             iscsi.Initiator(self.simulator, name).io(lun, 'length')
 
     def test_chap(self):
-        """CHP-2: whoever logs in without it must be another host."""
+        """CHP-2: an initiator that logs in without it must be another host."""
         lun = self.map()['lun']
         other, plain = self.new_host('other')
         self.map(host=other)
@@ -339,7 +339,7 @@ class AccessTests:
         plain.io(lun, 'read -P 1 0 64k')
 
     def test_two_portals(self):
-        """NET-1, NET-2: one target on all, as SendTargets says."""
+        """NET-1, NET-2: one target on all, as in SendTargets."""
         lun = self.map()['lun']
         for number, portal in enumerate(self.simulator.portals, 1):
             found = self.initiator.luns(portal)
@@ -383,7 +383,7 @@ class AccessTests:
         self.assertEqual(first, self.simulator.traces())
 
     def test_detach_from_one_of_two(self):
-        """The other one goes on."""
+        """The other one continues."""
         first = self.map()
         host, other = self.new_host('other')
         self.assertEqual(first['lun'], self.map(host=host)['lun'])
@@ -407,11 +407,11 @@ class TestTgtAccess(AccessTests, DataPlaneTest):
     plane = iscsi.TGT
 
     def check_without_account(self, initiator, lun):
-        """It is asked of every host."""
+        """It is required of every host."""
         self.assert_refused(initiator, lun, 'Authentication failure')
 
     def discovered(self, portal):
-        """The one that was asked."""
+        """The discovered portal."""
         return [portal]
 
     def test_one_lun_map(self):
@@ -426,7 +426,7 @@ class TestLioAccess(AccessTests, DataPlaneTest):
     plane = iscsi.LIO
 
     def check_without_account(self, initiator, lun):
-        """It is asked of the hosts that have one."""
+        """It is required of the hosts that have one."""
         initiator.io(lun, 'length')
 
     def discovered(self, portal):
@@ -447,7 +447,7 @@ class TestLioAccess(AccessTests, DataPlaneTest):
                           self.initiator.io, third['lun'], 'length')
 
     def test_mapped_while_logged_in(self):
-        """The session that there is goes on."""
+        """The existing session continues."""
         session = self.session(self.map()['lun'])
         lun = self.map(self.new_volume(name='v2'))['lun']
         self.initiator.io(lun, 'write -P 2 0 64k')
@@ -467,7 +467,7 @@ time.sleep(1000)
 
 
 class LifeTests:
-    """Starts and ends, each with a simulator of its own."""
+    """Starts and ends, each with its own simulator."""
 
     def start(self):
         self.simulator.start()
@@ -521,7 +521,7 @@ class LifeTests:
         check_foreign()
 
     def test_target_that_ended(self):
-        """A new one comes by itself, and the host goes on."""
+        """A new one is started automatically, and the host continues."""
         self.start()
         lun, initiator = self.attached()
         session = self.session(lun, initiator)
@@ -540,7 +540,7 @@ class LifeTests:
         self.assertEqual([], self.simulator.traces())
 
     def test_tests_that_are_killed(self):
-        """What they have started ends by itself, and leaves nothing."""
+        """Their processes end by themselves, and leave nothing."""
         tests = subprocess.Popen(
             [sys.executable, '-c', _WAITING, self.plane.name,
              str(self.simulator.directory)],
@@ -569,7 +569,7 @@ class TestTgtLife(LifeTests, iscsi.SimulatorTest):
     plane = iscsi.TGT
 
     def foreign(self):
-        """A tgtd of somebody else."""
+        """A foreign tgtd."""
         directory = self.useFixture(fixtures.TempDir()).path
         address = self.simulator.portals[0].replace('127.101', '127.103')
         process = subprocess.Popen(
@@ -597,7 +597,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
     plane = iscsi.LIO
 
     def foreign(self):
-        """A target of somebody else, without any disk."""
+        """A foreign target, without any disk."""
         group = iscsi.TARGETS / f'iqn.2026-01.org.example:{os.getpid()}' \
             / 'tpgt_1'
         group.mkdir(parents=True)
@@ -606,7 +606,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
         return lambda: self.assertTrue(group.exists())
 
     def check_after_kill(self):
-        """The kernel goes on until the next start."""
+        """The kernel continues until the next start."""
         self.assertNotEqual([], self.simulator.traces())
 
     def end_target(self):
@@ -616,7 +616,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
                          'the target')
 
     def test_killed_while_writes_wait(self):
-        """As for a snapshot: the next start lets them go on."""
+        """As for a snapshot: the next start resumes them."""
         self.start()
         lun, initiator = self.attached()
         session = self.session(lun, initiator)
@@ -631,7 +631,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
         self.assertIn('wrote 65536/65536', session.io('read -P 2 0 64k'))
 
     def test_two_on_one_state(self):
-        """The second one does not take away what the first one serves."""
+        """The second one does not remove the exports of the first."""
         self.start()
         lun, initiator = self.attached()
         second = iscsi.Simulator(self.simulator.directory, self.plane)

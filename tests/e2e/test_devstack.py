@@ -62,7 +62,8 @@ class CinderTest(harness.Case):
         run.cinder_conf.write_text(state.render_common(
             run, settings.BACKENDS, sys.prefix))
         log = run.log_dir / 'cinder.log'
-        # What is secret it must find by itself, as services of DevStack do.
+        # Secrets must be found by the plugin itself, as with services of
+        # DevStack.
         child = children.Child(
             'cinder', [sys.executable, '-m', 'tools.cloud.cinder_service',
                        '--config-file', str(self.stack.conf),
@@ -112,7 +113,7 @@ class CinderTest(harness.Case):
 
 
 class TestNoArray(harness.Case, unittest.TestCase):
-    """The check of the plugin asks again and again, as the driver does."""
+    """The check of the plugin retries, as the driver does."""
 
     def test_an_array_that_is_not_there(self):
         path = self.stack.dest / 'password'

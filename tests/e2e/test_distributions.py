@@ -36,7 +36,7 @@ _SIMULATOR = tomllib.loads(
 
 
 def run(*command, **options):
-    """What it printed; fails with all of that if it fails."""
+    """Run it; returns its output, which is also in the failure."""
     done = subprocess.run(
         [str(part) for part in command], stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=_SECONDS, **options)

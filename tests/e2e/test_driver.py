@@ -10,10 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver returns, given to an initiator, on the data plane lio.
-
-On tgt, which any machine has, it is in tests/functional.
-"""
+"""The driver's connection properties and an initiator, on data plane lio."""
 
 from tests.functional import test_data_path
 from tests import iscsi

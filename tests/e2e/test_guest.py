@@ -59,10 +59,7 @@ class TestGuest(testtools.TestCase):
         return found
 
     def host(self):
-        """What a guest could leave on this machine.
-
-        Guests of others come and go meanwhile.
-        """
+        """What a guest could leave on this machine."""
         return {*os.listdir(self.temporary), *self.kernels(),
                 *glob.glob('/dev/shm/vm_file*'),
                 *(line for line in pathlib.Path('/proc/mounts').read_text()
@@ -88,7 +85,7 @@ class TestGuest(testtools.TestCase):
         return process
 
     def run_guest(self, *command, **options):
-        """Status, output, and what it complained about."""
+        """Status, output, and complaints."""
         process = self.start(*command, **options)
         output, error = process.communicate(timeout=LIMIT)
         return process.returncode, output, error
@@ -107,7 +104,7 @@ class TestGuest(testtools.TestCase):
         self.assertIn('Linux version', (self.out / 'dmesg').read_text())
 
     def test_of_a_user(self):
-        """Who is not root boots one, too; all can reach Debian's Python."""
+        """Users other than root boot one, too; all reach Debian's Python."""
         if os.geteuid():
             self.skipTest('all tests here are those of a user')
         try:

@@ -62,7 +62,7 @@ class TestReflink(testtools.TestCase):
 
     @ddt.data(*PACKAGES)
     def test_snapshot(self, kind):
-        """A copy takes no room, and each side changes alone."""
+        """A copy takes no space, and each side changes independently."""
         place = self.mounted(kind)
         contents = k2_sim.Contents(place / 'content')
         data = os.urandom(64 * MIB)

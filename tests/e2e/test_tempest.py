@@ -78,7 +78,7 @@ class TestEnds(testtools.TestCase):
         self.assertEqual(([], []), (self.left(), os.listdir(self.temporary)))
 
     def test_kill(self):
-        """Not even time to say goodbye."""
+        """Without any time for cleanup."""
         process = self.start()
         process.send_signal(signal.SIGKILL)
         process.wait(iscsi.SOON)

@@ -108,7 +108,7 @@ class Unit:
                 *map(str, command)]
 
     def run(self, *command, **variables):
-        """What a command on the machine prints."""
+        """Run a command on the machine; returns its output."""
         done = subprocess.run(self.enter(*command, **variables), text=True,
                               capture_output=True, timeout=LIMIT)
         if done.returncode:
@@ -131,7 +131,7 @@ class Unit:
         self._dispatch(f'hooks/{name}', variables)
 
     def act(self, name, **parameters):
-        """Have Juju run an action; gives its results."""
+        """Have Juju run an action; returns its results."""
         self.model.update(parameters=parameters, results={}, failure='')
         self._dispatch(f'actions/{name}', {'JUJU_ACTION_NAME': name})
         return self.model['results']

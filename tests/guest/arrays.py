@@ -27,7 +27,7 @@ from tools.guest import node
 
 PLANE = os.environ.get('K2_PLANE', 'tgt')
 _STATES = pathlib.Path('/run/arrays')
-# What is written to volumes is in the guest's memory.
+# Data written to volumes is in the guest's memory.
 _SIZE = '80%'
 _PORTS = {'a': 8443, 'b': 8444}
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the tests in a guest share: arrays, back ends, attached disks."""
+"""Common parts of the tests in a guest: arrays, back ends, attached disks."""
 
 import faulthandler
 import functools
@@ -39,7 +39,7 @@ _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
 
 @functools.cache
 def array(letter):
-    """The guest's array, started when first asked for."""
+    """The guest's array, started on first use."""
     transports.CURRENT.prepare()
     node.start()
     made = arrays.Array(letter)
@@ -59,7 +59,7 @@ def authorities():
 
 @functools.cache
 def cinder():
-    """The guest's Cinder, started when first asked for."""
+    """The guest's Cinder, started on first use."""
     logging.basicConfig(filename=node.OUT / 'cinder.log', format=_FORMAT,
                         level=logging.DEBUG, force=True)
     for noisy in ('sqlalchemy', 'oslo_db', 'stevedore',
@@ -185,7 +185,7 @@ class GuestTest(testtools.TestCase):
     # Bytes
 
     def fill(self, path, *places):
-        """Write a pattern of its own at each place, in MiB."""
+        """Write a different pattern at each place, in MiB."""
         for place in places:
             disk.write(path, place * disk.MIB, disk.pattern(place))
 

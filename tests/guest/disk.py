@@ -69,7 +69,7 @@ def size(path):
 
 
 def discard(path, offset, length):
-    """Give up what is there (UNMAP)."""
+    """Discard blocks (UNMAP)."""
     with _opened(path, os.O_WRONLY) as descriptor:
         fcntl.ioctl(descriptor, _BLKDISCARD,
                     struct.pack('QQ', offset, length))

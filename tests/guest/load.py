@@ -60,7 +60,7 @@ class _Load:
 
     @contextlib.contextmanager
     def running(self):
-        """Inside, it writes; raises what a write has raised."""
+        """Write within the context; raises the errors of the writes."""
         self._thread.start()
         try:
             self.wait_for_more()
@@ -117,7 +117,7 @@ def place(number):
 
 
 def block(number):
-    """A block that says which number it is for."""
+    """A block that contains its number."""
     return struct.pack('<Q', number) * (BLOCK // 8)
 
 

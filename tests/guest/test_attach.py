@@ -84,7 +84,7 @@ class TestAttach(base.GuestTest):
         self.assert_bytes(b'\x33' * MIB, attached.path, 1)
 
     def test_discard(self):
-        """What a host gives up, the array has for others."""
+        """Blocks that a host discards are free for others on the array."""
         attached = self.attach(self.backend.create_volume(1))
         before = self.taken()
         self.fill(attached.path, *range(16))
@@ -124,7 +124,7 @@ class TestIscsi(base.GuestTest):
     """What there is on iSCSI alone."""
 
     def test_two_initiators_of_the_kernel(self):
-        """Two hosts, each with a disk of its own of one volume."""
+        """Two hosts, each with its own disk of one volume."""
         volume = self.backend.create_volume(1, multiattach='<is> True')
         here = self.attach(volume)
         row, paths = self.attach_to_other(volume)

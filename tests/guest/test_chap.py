@@ -25,7 +25,7 @@ class TestChap(base.GuestTest):
     options = {'use_chap_auth': True}
 
     def test_right_password(self):
-        """The kernel logs in with what the driver has returned."""
+        """The kernel logs in with the driver's connection properties."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume)
         self.assertEqual('CHAP', attached.row.connection_info['auth_method'])

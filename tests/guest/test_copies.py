@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Snapshots, and volumes that are made from others."""
+"""Snapshots, and volumes made from others."""
 
 import contextlib
 import pathlib
@@ -70,7 +70,7 @@ class TestSnapshots(base.GuestTest):
         self.assert_zeros(again.path, 2)
 
     def test_busy_file_system(self):
-        """What was on the disk is whole, and the journal heals the rest."""
+        """The data on the disk is complete; the journal repairs the rest."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume, multipath=True)
         node.run('mkfs.ext4', '-q', '-F', attached.path)

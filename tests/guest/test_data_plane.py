@@ -10,10 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data plane lio, on a kernel that has what it needs.
-
-The tests are those of tests/e2e, which are skipped on other kernels.
-"""
+"""The data plane lio, on a kernel that supports it."""
 
 _TESTS = ('test_data_plane.TestLioData', 'test_data_plane.TestLioAccess',
           'test_data_plane.TestLioLife', 'test_driver.TestLioDriver')

@@ -78,7 +78,7 @@ class TestManage(base.GuestTest):
 
 
 class AttachedTest(MovesTest):
-    """Nova copies what is attached."""
+    """Nova copies attached volumes."""
 
     def setUp(self):
         super().setUp()
@@ -120,7 +120,7 @@ class TestMigration(AttachedTest):
         self.assert_zeros(attached.path, 1)
 
     def test_to_another_array_in_use(self):
-        """What is written while it moves is on the new one."""
+        """Data written during the move is on the new volume."""
         second = self.use('b')
         volume = self.attached()
         self.backend.migrate(volume, second)
@@ -144,7 +144,7 @@ class TestRetype(AttachedTest):
         self.assert_filled(self.attach(volume).path, 0, 1023)
 
     def test_in_use(self):
-        """Nova copies; what is written after that is on what is left."""
+        """Nova copies; data written after that is on the remaining volume."""
         volume = self.attached()
         self.assertTrue(self.is_dedup(volume))
         self.backend.retype(volume, 'on-demand', **NODEDUP)

@@ -160,7 +160,7 @@ class TestProducts(base.GuestTest):
         self.check_schedulers(name, *paths)
 
     def check_schedulers(self, *names):
-        """The udev rule takes another one back."""
+        """The udev rule replaces another scheduler."""
         for name in names:
             (_BLOCK / name / 'queue/scheduler').write_text('mq-deadline')
             self.assertIn('[mq-deadline]', scheduler(name))
@@ -213,7 +213,7 @@ class TestIdentity(base.GuestTest):
 
 
 class TestControlLun(base.GuestTest):
-    """VOL-14: a LUN of the array's own, which nobody uses."""
+    """VOL-14: the array's own LUN, which is not used."""
 
     def setUp(self):
         super().setUp()
@@ -255,7 +255,7 @@ class TestControlLun(base.GuestTest):
 
 
 class TestCheckHost(base.GuestTest):
-    """What k2-admin says of this host."""
+    """The report of k2-admin on this host."""
 
     def check(self):
         """Exit status, and pairs of subject and state."""

@@ -94,10 +94,7 @@ class TestFailover(base.GuestTest):
         self.assert_bytes(disk.pattern('there'), back.path, 0)
 
     def test_dead_array(self):
-        """What was copied is on the other one; the rest is lost, and known.
-
-        The array has it still when it comes back, and must not show it.
-        """
+        """Copied data is on the other one; the rest is lost, as reported."""
         volume, attached = self.protected()
         self.fill(attached.path, 1)
         attached.detach()

@@ -27,7 +27,7 @@ _OTHER_IQN = 'iqn.1993-08.org.debian:01:other'
 
 
 def _connector(**initiators):
-    """What another host tells Cinder of itself."""
+    """Another host's connector properties for Cinder."""
     return {'host': 'other', 'ip': '127.0.0.9', 'multipath': True,
             'os_type': 'linux', 'platform': 'x86_64',
             'do_local_attach': False, **initiators}
@@ -54,7 +54,7 @@ class Iscsi:
         """
 
     def paths(self, array):
-        """What a disk has a path to, each."""
+        """What a disk has paths to."""
         return [f'{portal}:3260' for portal in array.portals]
 
     def is_of(self, info, array):
@@ -96,11 +96,11 @@ class OtherIscsi(iscsi.Initiator):
     """A host in user space."""
 
     def connector(self):
-        """What it tells Cinder."""
+        """Its connector properties."""
         return _connector(initiator=self.iqn)
 
     def paths(self, info):
-        """All paths to what it has attached."""
+        """All paths to its attached disks."""
         return iscsi.paths(info, self.iqn)
 
 
@@ -138,7 +138,7 @@ class FibreChannel:
             node.multipathd.stop()
 
     def paths(self, array):
-        """What a disk has a path to, each."""
+        """What a disk has paths to."""
         return fabric.names(array.name)
 
     def is_of(self, info, array):
@@ -188,12 +188,12 @@ class OtherFibreChannel:
         self._array = array
 
     def connector(self):
-        """What it tells Cinder."""
+        """Its connector properties."""
         return _connector(wwpns=[name.replace(':', '')
                                  for name in fabric.names('other')])
 
     def paths(self, info):
-        """All paths to what it has attached."""
+        """All paths to its attached disks."""
         return [fabric.Path(self._array, number, info['target_lun'],
                             is_mapped=True) for number in fabric.FABRICS]
 

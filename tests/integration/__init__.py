@@ -10,6 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the unit tests set up for hypothesis and Cinder holds here, too."""
+"""Sets up hypothesis and Cinder as for the unit tests."""
 
 import tests.unit  # noqa: F401

@@ -107,7 +107,7 @@ class Site:
         self.array.control.clear_faults()
 
     def ids(self, resource, **key):
-        """What is there once the late ones have shown, too."""
+        """The ids that exist once the late ones have shown, too."""
         for _ in range(5):
             found = resource.search(**key)
         return [record.id for record in found]
@@ -296,7 +296,7 @@ class ExactlyOnceTest(unittest.TestCase):
     @given(st.sampled_from([('*',), ()]), ANY_FAULTS, ANY_FAULTS,
            st.booleans())
     def test_bulk_update_with_any_faults(self, bulk, faults, reads, sequences):
-        """What is not said to be bad is done."""
+        """Objects not reported as bad are changed."""
         site = Site(sequences, bulk)
         site.trouble(faults, 0, reads)
         sizes = {site.volume.id: 2 * GIB, site.second.id: 3 * GIB}

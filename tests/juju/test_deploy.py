@@ -50,7 +50,7 @@ def missing():
 
 
 class DeployTest(unittest.TestCase):
-    """One cinder with the charm beside it; each test uses what is there."""
+    """One cinder with the charm next to it; each test uses what exists."""
 
     @classmethod
     def setUpClass(cls):
@@ -103,7 +103,7 @@ class DeployTest(unittest.TestCase):
         return self.juju.exec('cat', name, unit='cinder/0').stdout
 
     def published(self):
-        """What the charm has told cinder, as Juju stores it."""
+        """The data from the charm to cinder, as Juju stores it."""
         shown = json.loads(self.juju.cli(
             'show-unit', 'cinder/0', '--format', 'json'))
         return json.dumps(shown)

@@ -34,7 +34,7 @@ from tests.soak import strangers
 OPERATIONS = 25
 # Volumes of strangers; more than a short page has now and then.
 _STRANGERS = (1, 2, 3, 4, drawn.SHORT_PAGE + 5)
-# Nobody means to raise these.
+# These are always bugs.
 _BUGS = (TypeError, KeyError, AttributeError, IndexError, AssertionError,
          NameError, UnicodeError)
 _SPECS = ({}, {}, {'kaminario__thin_prov_type': 'nodedup'},
@@ -133,7 +133,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
     # The operations
 
     def run_operations(self) -> None:
-        """Do what was drawn, then clear up and see that all is well."""
+        """Run the drawn operations, then clean up and check the result."""
         choices = [*self._volumes(), *self._attachments(), *self._images(),
                    *self._others()]
         if self.is_replicated:
@@ -321,7 +321,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         return [create, create, replicate, stop, fail_over, fail_back,
                 fail_back]
 
-    # What must be true
+    # Invariants
 
     def _see_strangers(self) -> None:
         self.assertEqual([], [text for others in self.strangers.values()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Objects on an array that belong to somebody else."""
+"""Foreign objects on an array."""
 
 from collections.abc import Iterator
 import contextlib
@@ -68,7 +68,7 @@ class Strangers:
                      for kind in ('-g', '-v', '-s'))
 
     def add_volume(self, *, plain: bool = False) -> Any:
-        """A volume in a group of its own, with a snapshot if not plain."""
+        """A volume in its own group, with a snapshot if not plain."""
         with self._at_work():
             return self._add_volume(plain)
 
@@ -138,10 +138,10 @@ class Strangers:
         group = int(volume['volume_group']['ref'].rpartition('/')[2])
         del self._objects['volume_groups'][group]
 
-    # What must be true
+    # Invariants
 
     def changes(self) -> list[str]:
-        """What is not as it was, in words."""
+        """Describe what has changed."""
         found = []
         for resource, rows in self._objects.items():
             now = {row['id']: row for row in self._admin.list(resource)
@@ -159,11 +159,7 @@ class Strangers:
             rows.update({id: now[id] for id in rows})
 
     def left(self) -> dict[str, list[Any]]:
-        """What is on the array beside them, by resource.
-
-        A host that an administrator made keeps the CHAP profile that the
-        driver gave it; any other host with one is left itself.
-        """
+        """What is on the array in addition, by resource."""
         return {resource: mine for resource, objects
                 in self._array.control.leftovers().items()
                 if (mine := [row for row in objects if row['id']

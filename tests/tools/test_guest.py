@@ -110,7 +110,7 @@ class GuestTest(GuestCase):
         self.assert_no_verdict(
             124, 'the guest did not end within 0.5 s', seconds=0.5)
         child = (self.out / 'child').read_text().strip()
-        # One that nobody has waited for yet has no command line any more.
+        # A process that was not waited for yet has no command line any more.
         with contextlib.suppress(FileNotFoundError):
             self.assertEqual(
                 b'', pathlib.Path('/proc', child, 'cmdline').read_bytes())

@@ -111,7 +111,7 @@ class EndTest(unittest.TestCase):
         self.assertEqual(7, process.returncode)
 
     def test_a_suite_that_does_not_listen(self):
-        """It is killed, with what it has started."""
+        """It is killed, with its child processes."""
         process = self.suite(
             'trap "" TERM; sleep 1000 & echo up; wait; wait')
         with mock.patch.object(run_tests, 'END_SECONDS', 0.1):
@@ -188,7 +188,7 @@ class SuiteTest(unittest.TestCase):
 class MainTest(unittest.TestCase):
 
     def main(self, *pages):
-        """Run everything; all is well but what the pages say."""
+        """Run everything; only the pages report errors."""
         tally = run_tests.Tally()
         tally.passed = 2
         with mock.patch.multiple(

@@ -45,7 +45,7 @@ class ScaleTest(pair.PairTest):
         self.assertEqual(self.COUNT, sum(o.ok for o in outcomes.values()))
 
     def told_of(self, count):
-        """The lines of the log about a failback of so many that takes time."""
+        """The log lines of a long failback of so many units."""
         self.several(count)
         self.over()
         self.two.control.set_behaviors(snapshot_seconds=290.0)
@@ -56,7 +56,7 @@ class ScaleTest(pair.PairTest):
         return [line for line in logs.output if 'arrived' in line]
 
     def test_progress(self):
-        """It is told at most once a minute."""
+        """It is logged at most once a minute."""
         told = self.told_of(2)
         self.assertIn('0 of 2 volumes or groups have arrived, not yet ',
                       told[0])

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin probe on arrays that refuse what is not known to work."""
+"""k2-admin probe on arrays that refuse all but the known requests."""
 
 import contextlib
 
@@ -33,15 +33,15 @@ _SILENT = ('no_hits', 'ignored')
 _TRUE = {'HST-3'}
 _NOT_OFFERED = _TRUE | {'OBJ-11', 'VOL-9', 'VOL-12', 'MAP-9', 'BLK-1',
                         'BLK-3'}
-# They carry out what they do not understand.
+# They carry out requests that they do not understand.
 _PASSED_OVER = _TRUE | {'OBJ-12', 'SEQ-1', 'CLN-5', 'SNP-4', 'SNP-10',
                         'section 2.5', 'MAP-9', 'BLK-1', 'BLK-3'}
-#: What is contradicted in each way of refusing, and nothing else.
+#: The contradicted rules for each way of refusing, and no others.
 CONTRADICTED = {
     '400': _NOT_OFFERED,
     # A PATCH of a snapshot is not found, or not allowed.
     '404': _NOT_OFFERED | {'SNP-10'}, '405': _NOT_OFFERED | {'SNP-10'},
-    # Nobody knows what an error of the server is about.
+    # The reason of a server error is unknown.
     '500': _TRUE, '501': _TRUE, 'drop': _TRUE,
     'no_hits': _PASSED_OVER, 'ignored': _PASSED_OVER | {'QRY-2'}}
 # Confirmed by a refusal, which says nothing if the form is not known.
@@ -110,7 +110,7 @@ class KnownTest(test_probe.ProbeTest):
         (('GET volumes read_only',), 'QRY-6'))
     @ddt.unpack
     def test_one_thing_that_is_passed_over(self, features, rule):
-        """What is answered 200 need not have been done."""
+        """A request answered with 200 may not have been carried out."""
         self.profile = 'sdp'
         rows = self.rows(self.probe(self.array(
             refuse_unlisted='ignored', refuse_only=features)))
@@ -119,7 +119,7 @@ class KnownTest(test_probe.ProbeTest):
 
     @ddt.data(*CONTRADICTED)
     def test_the_driver_learns_the_same(self, way):
-        """Other requests, made for other reasons, on an array alike."""
+        """Other requests, made for other reasons, on an equal array."""
         probed = self.probe(
             self.array(refuse_unlisted=way))['capabilities']
         learnt = self.learnt(self.array(refuse_unlisted=way))
@@ -143,7 +143,7 @@ class KnownTest(test_probe.ProbeTest):
 
 
 def _use(k2, client):
-    """What the driver does for volumes, snapshots, clones and hosts."""
+    """The driver's operations on volumes, snapshots, clones and hosts."""
     group = k2.volumes.create_group('cvg-1', True)
     volume = k2.volumes.create('cv-1', 1 << 20, group)
     snapshot = k2.snapshots.create('cs-1', objects.ArrayVolume(

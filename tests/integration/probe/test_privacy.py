@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What k2-admin probe writes tells nobody whose array it was."""
+"""The files of k2-admin probe do not identify the array."""
 
 import io
 import json
@@ -23,7 +23,7 @@ from cinder_k2 import rest
 import k2_sim
 from tests.integration.probe import test_probe
 
-# What an array could quote. A blank or a mark can be in a name.
+# Texts that an array could quote. A blank or a mark can be in a name.
 QUOTED = ('erp-finance-01', 'Payroll Backup', 'oraclehost', 'jdoe',
           '10.20.30.41', 'fd00:aa::17', '50024f4001dcba98', '00042f77',
           'iqn.1998-01.com.acme:esx7', '1234567', 'swordfish-and-more',
@@ -52,7 +52,7 @@ class Telling(test_probe.Adapter):
 class PrivacyTest(test_probe.ProbeTest):
 
     def others(self, sim):
-        """Make what others have; gives all that must not be told."""
+        """Create foreign objects; returns everything to be kept private."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=test_probe._PASSWORD),
@@ -75,7 +75,7 @@ class PrivacyTest(test_probe.ProbeTest):
                 *(hit['ip_address'] for hit in addresses)]
 
     def told(self, sim):
-        """All that a probe writes, and its report."""
+        """All files of a probe, and its report."""
         self.adapter = Telling(k2_sim.RequestsAdapter(sim))
         report = run.run(run.Target(rest.Settings(
             address='k2.example.org', login='admin',

@@ -164,7 +164,7 @@ class ProbeTest(base.BaseTestCase):
             f'{self.directory}/tokens', self.adapter, sim.clock), write)
 
     def client(self, sim):
-        """Somebody else on the array."""
+        """Another client of the array."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
@@ -192,7 +192,7 @@ class ProbeTest(base.BaseTestCase):
 class BehaviorsTest(ProbeTest):
 
     def test_all_are_here(self):
-        """A new behavior must be seen by a probe, or say why not."""
+        """A new behavior must be seen by a probe, or have a reason why not."""
         self.assertEqual(
             {field.name for field in dataclasses.fields(k2_sim.Behaviors)},
             {*SEEN, *UNSEEN, *_OTHERWISE})
@@ -304,7 +304,7 @@ class RulesTest(ProbeTest):
             self.assertEqual('works', found['verdicts'][name]['state'], name)
 
     def test_capabilities_without_a_verdict(self):
-        """Each says why."""
+        """Each has a reason."""
         reads = self.probe(self.array(), write=False)
         self.assertEqual('needs --write', reads['capabilities_not_seen'][
             'deletions:host_fc_ports'])
@@ -477,7 +477,7 @@ def _text(request):
 class SafetyTest(ProbeTest):
 
     def foreign(self, sim):
-        """Somebody else's objects, with a name much like ours."""
+        """Foreign objects, with names much like ours."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
@@ -535,7 +535,7 @@ class SafetyTest(ProbeTest):
                 for start in range(1, 12)))
     @ddt.unpack
     def test_a_request_that_fails(self, how, start):
-        """One of eleven fails; the next probe removes what is left."""
+        """One of eleven fails; the next probe removes the leftovers."""
         sim = self.array()
         before = self.foreign(sim)
 
@@ -622,7 +622,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual([], self.tokens())
 
     def test_what_goes_along_is_looked_at_again(self):
-        """An id of the probe's is somebody else's after a deletion."""
+        """An id of the probe's is foreign after a deletion."""
         sim = self.array(reuse_ids=True)
         others = self.client(sim)
         writer = asking.Writer(self.client(sim), tokens.new('a'))
@@ -664,7 +664,7 @@ class SafetyTest(ProbeTest):
 
     @ddt.data('host_groups', 'host_auth_profiles', 'vg_capacity_policies')
     def test_what_is_not_shown_for_a_while(self, resource):
-        """Resources that an array need not have, made by a killed probe."""
+        """Resources that an array may lack, created by a killed probe."""
         sim = self.array()
         made_ = []
 
@@ -745,7 +745,7 @@ class SafetyTest(ProbeTest):
 
 @ddt.ddt
 class OddRepliesTest(ProbeTest):
-    """Fields of types that nobody expects."""
+    """Fields of unexpected types."""
 
     def odd(self, sim, change):
         """A probe of an array that sends each field of a reply changed."""
