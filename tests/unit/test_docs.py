@@ -33,6 +33,7 @@ from k2_sim.cmd import ctl
 from k2_sim.cmd import serve
 from k2_sim.faults import fault_rules
 from k2_sim import profiles
+from tests.unit import source_trees
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / 'doc' / 'source'
@@ -166,9 +167,9 @@ class DesignTest(unittest.TestCase):
     def _imports(self, name, layers):
         """Other layers, and Cinder, that the modules of a layer import."""
         names = {f'{node.module}.{alias.name}'
-                 for path in (ROOT / 'cinder_k2' / name).rglob('*.py')
-                 for node in ast.walk(ast.parse(path.read_text()))
-                 if isinstance(node, ast.ImportFrom) for alias in node.names}
+                 for path in source_trees.paths(f'cinder_k2/{name}')
+                 for node in source_trees.nodes(path, ast.ImportFrom)
+                 for alias in node.names}
         own = {each.split('.')[1] for each in names
                if each.startswith('cinder_k2.')}
         cinder = {'Cinder' for each in names if each.startswith('cinder.')}
@@ -191,8 +192,8 @@ class DesignTest(unittest.TestCase):
         cells = re.findall(r'^ {5,7}(?:- )?``cinder_k2/driver/.*$', page.split(
             '.. _database-writes:')[1], re.M)
         listed = re.findall(r'cinder_k2/driver/[\w/]+\.py', ' '.join(cells))
-        writes = ast.parse((ROOT / 'cinder_k2' / 'driver' / 'db'
-                            / 'writes.py').read_text())
+        writes = source_trees.tree(
+            ROOT / 'cinder_k2' / 'driver' / 'db' / 'writes.py')
         names = {node.name for node in writes.body
                  if isinstance(node, ast.FunctionDef)} - {'current', 'renew'}
         names |= {'insert_driver_initiator_data', 'save',
@@ -205,9 +206,8 @@ class DesignTest(unittest.TestCase):
 
     def _calls(self, path):
         """Names of the methods that a module calls."""
-        return {node.func.attr for node in ast.walk(
-            ast.parse(path.read_text())) if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)}
+        return {node.func.attr for node in source_trees.nodes(path, ast.Call)
+                if isinstance(node.func, ast.Attribute)}
 
     def test_files_of_the_questions_for_readers_exist(self):
         questions = yaml.safe_load(
@@ -269,13 +269,13 @@ class ErrorsTest(unittest.TestCase):
 
     def _texts(self):
         """Every text in the driver, with a blank for what is filled in."""
-        for path in (ROOT / 'cinder_k2').rglob('*.py'):
-            for node in ast.walk(ast.parse(path.read_text())):
+        for path in source_trees.paths('cinder_k2'):
+            for node in source_trees.nodes(path, (ast.JoinedStr,
+                                                  ast.Constant)):
                 if isinstance(node, ast.JoinedStr):
                     yield ' '.join(part.value for part in node.values
                                    if isinstance(part, ast.Constant))
-                elif (isinstance(node, ast.Constant)
-                        and isinstance(node.value, str)):
+                elif isinstance(node.value, str):
                     yield node.value
 
     def test_messages(self):

@@ -41,6 +41,7 @@ from cinder_k2.flows import hosts
 from cinder_k2 import options
 from cinder_k2 import rest
 from tests.unit.driver import signatures
+from tests.unit import source_trees
 from tools import support_matrix
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -61,32 +62,22 @@ OWN_TESTS = {'test_methods_that_reach_the_array_are_seen',
 
 @functools.cache
 def sources():
-    """What cinder-volume loads, as trees by path.
-
-    That is all but the probe and the commands.
-    """
-    return {path: ast.parse(path.read_text())
-            for path in sorted(PACKAGE.rglob('*.py'))
-            if not {'probe', 'cmd'} & set(path.parts)}
+    """The files that cinder-volume loads, all but the probe and commands."""
+    return [path for path in source_trees.paths('cinder_k2')
+            if not {'probe', 'cmd'} & set(path.parts)]
 
 
-@functools.cache
-def walked():
-    """All nodes, with the file that has them: to find them takes long."""
-    return [(path, node) for path, tree in sources().items()
-            for node in ast.walk(tree)]
-
-
-def nodes(kind, below=''):
-    """All nodes of a kind, with the file that has them."""
-    return [(path, node) for path, node in walked()
-            if isinstance(node, kind) and (PACKAGE / below) in path.parents]
+def nodes(kinds, below=''):
+    """All nodes of a kind, or of some, with the file that has them."""
+    return [(path, node) for path in sources()
+            if (PACKAGE / below) in path.parents
+            for node in source_trees.nodes(path, kinds)]
 
 
 def calls(prefix, below=''):
     """Calls of what begins with ``prefix``, such as "LOG."."""
     return [(path, node) for path, node in nodes(ast.Call, below)
-            if ast.unparse(node.func).startswith(prefix)]
+            if source_trees.source(node.func).startswith(prefix)]
 
 
 def imported():
@@ -443,8 +434,8 @@ class CodeTest(unittest.TestCase):
     def test_no_global_state(self):
         """What a driver object knows is its own: no globals are changed."""
         self.assertEqual([], nodes(ast.Global))
-        for path, tree in sources().items():
-            for node in tree.body:
+        for path in sources():
+            for node in source_trees.tree(path).body:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)):
                     target = getattr(node, 'target', None) or node.targets[0]
                     if (path.name != 'options.py' and isinstance(
