@@ -172,20 +172,6 @@ class FailOverTest(pair.PairTest):
             self.assert_served(self.two, self.over())
         self.assertLess(self.clock.monotonic(), 610)
 
-    @ddt.data(('busy', 'before'), ('reset', 'after'), ('garbage', 'after'),
-              ('status', 'before'))
-    @ddt.unpack
-    def test_a_fault_at_every_call(self, kind, commit):
-        for after in range(30):
-            fault = self.two.control.add_fault(
-                kind=kind, commit=commit, times=1, after=after)
-            self.assert_served(self.two, self.over())
-            self.two.control.clear_faults()
-            if not fault.triggered:
-                break
-            self.assert_home(self.back())
-        self.assertGreater(after, 4)
-
     def test_an_array_that_does_not_answer(self):
         self.two.lose()
         self.assertRaises(rest.Unreachable, self.over)

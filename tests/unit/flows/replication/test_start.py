@@ -47,38 +47,6 @@ class ProtectTest(pair.PairTest):
             self.protect()
             self.assert_replicated()
 
-    @ddt.data(*pair.FAULTS)
-    def test_trouble_at_each_call(self, fault):
-        for error in self.each(self.protect, fault=pair.FAULTS[fault]):
-            if error:
-                self.assert_bare()
-            else:
-                self.assert_replicated()
-                self.unprotect()
-
-    def test_several(self):
-        self.members += [self.make_member(f'cv-{n}') for n in range(2)]
-        for error in self.each(self.protect, fault=pair.FORBIDDEN):
-            self.assertIsNotNone(error)
-            self.assert_bare()
-        self.assert_replicated()
-        self.unprotect()
-        self.assert_bare()
-
-    @ddt.data('before', 'after')
-    def test_killed_at_each_call(self, when):
-        for _ in self.each(self.protect, kill=when):
-            self.protect()
-            self.assert_replicated()
-            self.unprotect()
-            self.assert_bare()
-
-    @ddt.data('before', 'after')
-    def test_killed_and_given_up(self, when):
-        for _ in self.each(self.protect, kill=when):
-            self.unprotect()
-            self.assert_bare()
-
     @ddt.data({'start_seconds': 20}, {'copy_seconds': 1e6},
               {'session_policies_required': True}, {'repeat_commands': True})
     def test_other_arrays(self, behaviors):
