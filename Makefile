@@ -27,7 +27,7 @@ test: venv  ## every check: lint, and all suites but the long ones
 	@$(IN_VENV) exec python -m tools.run_tests
 
 unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_limiter)
-	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),stestr run)
+	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),tools.run_unit)
 
 faults: venv  ## the driver while requests fail, services die and arrays are lost, at each step
 	@$(IN_VENV) exec python -m tools.run_tests --faults

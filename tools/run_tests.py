@@ -58,9 +58,12 @@ SUITES = ('unit', 'tools', 'integration', SIMULATOR, 'charm', 'functional')
 # how long tests take, and tests spend some of their time waiting.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
+# Unit tests wait for nothing, and each worker imports most of Cinder.
+UNIT = (*STESTR[:-1], str(os.cpu_count() or 1))
 # Commands of suites that do not use stestr's defaults. Browsers need the
 # machine for themselves.
-RUNNERS = {SIMULATOR: (*STESTR, '--exclude-regex', r'^tests\.browser\.'),
+RUNNERS = {'unit': UNIT,
+           SIMULATOR: (*STESTR, '--exclude-regex', r'^tests\.browser\.'),
            BROWSER: ('tests.browser', 'discover', '-t', '.', 'tests/browser')}
 # Generated pages and their generators; the last uses the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
@@ -204,7 +207,7 @@ def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
         place of the suite's own
     """
     # k2-sim is a separate project with its own tests and settings.
-    place = ROOT / SIMULATOR if suite in RUNNERS else ROOT
+    place = ROOT / SIMULATOR if suite in (SIMULATOR, BROWSER) else ROOT
     tally = run_command(
         suite, [sys.executable, '-m', *(
             runner or RUNNERS.get(suite, STESTR))], place, environment(suite))
