@@ -51,6 +51,9 @@ FAULTS = {
     'refused': REFUSED, 'forbidden': FORBIDDEN, 'busy': BUSY,
     'no start': NO_START, 'busy once': BUSY_ONCE, 'lost reply': LOST_REPLY,
     'bad gateway': BAD_GATEWAY, 'never a reply': NEVER_A_REPLY}
+# One of each kind: refused, carried out, unknown. The others are in
+# tests/integration.
+TYPICAL = ('refused', 'forbidden', 'lost reply', 'never a reply')
 ERRORS = (rest.RestError, exceptions.K2Error)
 
 
@@ -269,6 +272,15 @@ class PairTest(base.BaseTestCase):
                 self.assertIsNone(error)
                 break
             yield error
+
+    def protect_with(self, fault):
+        """Start with this trouble at each call; all or nothing is there."""
+        for error in self.each(self.protect, fault=FAULTS[fault]):
+            if error:
+                self.assert_bare()
+            else:
+                self.assert_replicated()
+                self.unprotect()
 
     def clear_faults(self):
         self.trouble.plan()

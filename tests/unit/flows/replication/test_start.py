@@ -47,6 +47,10 @@ class ProtectTest(pair.PairTest):
             self.protect()
             self.assert_replicated()
 
+    @ddt.data(*pair.TYPICAL)
+    def test_trouble_at_each_call(self, fault):
+        self.protect_with(fault)
+
     @ddt.data({'start_seconds': 20}, {'copy_seconds': 1e6},
               {'session_policies_required': True}, {'repeat_commands': True})
     def test_other_arrays(self, behaviors):
