@@ -122,7 +122,6 @@ class Hosts:
             getattr(client, kind.resource))
         self._cache = cache.Cache()
         self._told = False
-        self._refusal: rest.RestError | None = None
 
     def locate(self, sought: Sought) -> HostInitiators:
         """Find a host by its initiators. One call.
@@ -379,8 +378,8 @@ class Hosts:
             f'{what} does not have id {id} any more',
             rest.errors.Place(self._client.address))
 
-    def delete(self, host: rest.Host, outcome: rest.OutcomeCheck | None = None
-               ) -> None:
+    def delete(self, host: rest.Host, outcome: rest.OutcomeCheck | None = None,
+               refusal: rest.Refused | None = None) -> None:
         """Delete a host that has no mappings.
 
         With its initiators, where the array does not delete those. One call,
@@ -388,11 +387,13 @@ class Hosts:
         uncertain (OBJ-7).
 
         :param outcome: whether replies were lost since the host was seen
+        :param refusal: that of deleting its initiators before it: the array
+            does not delete any, if it now deletes them with their host
         """
-        self._client.hosts.delete(host.id, outcome=outcome, name=host.name)
+        was_there = self._client.hosts.delete(host.id, outcome=outcome,
+                                              name=host.name)
         self._cache.drop(host.id)
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
+        if was_there and refusal is not None:
             self._client.capabilities.refuse(self._records.deletion, refusal)
 
     def delete_whole(self, host: rest.Host,
@@ -493,7 +494,8 @@ class Hosts:
         return found
 
     def remove_initiators(self, host: int, records: Mapping[str, int],
-                          outcome: rest.OutcomeCheck | None = None) -> None:
+                          outcome: rest.OutcomeCheck | None = None
+                          ) -> rest.Refused | None:
         """Delete records of a host's initiators, by name.
 
         As many calls as to add them. Where the array does not delete them they
@@ -512,7 +514,8 @@ class Hosts:
             LOG.warning('Initiators of host %(host)s stay on the array: '
                         '%(error)s', {'host': host, 'error': error})
         except rest.Refused as refusal:
-            self._refusal = refusal
+            return refusal
+        return None
 
     def still_new(self, host: int, made: Mapping[str, int | None]
                   ) -> dict[str, int]:

@@ -318,6 +318,6 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
     with undo.Undo(array) as steps:
         with steps.step('remove initiators', give_back,
                         always_unknown=True):
-            registry.remove_initiators(host.id, initiators, lost)
+            refusal = registry.remove_initiators(host.id, initiators, lost)
         steps.on_failure('remove initiators', give_back)
-        registry.delete(host, rest.OutcomeCheck(unseen=lost.open))
+        registry.delete(host, rest.OutcomeCheck(unseen=lost.open), refusal)

@@ -20,6 +20,7 @@ from cinder_k2.flows import hosts
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
 from cinder_k2 import rest
+from tests.unit import lost
 from tests.unit import simulated
 
 IQN = 'iqn.1994-05.com.example:node1'
@@ -31,8 +32,8 @@ def sought(initiators):
         tuple(initiators), (naming.host('node1', initiators),))
 
 
-@ddt.ddt
-class HostsTest(simulated.SimulatedTest):
+class HostsBase(simulated.SimulatedTest):
+    """A test with a volume to attach."""
 
     def setUp(self):
         super().setUp()
@@ -52,6 +53,10 @@ class HostsTest(simulated.SimulatedTest):
         found, = [each for each in self.sim.control.leftovers()['hosts']
                   if each['id'] == host]
         return rest.Host(host, found['name'])
+
+
+@ddt.ddt
+class HostsTest(HostsBase):
 
     def detach(self, registry, initiators):
         host = registry.locate(sought(initiators)).host
@@ -250,3 +255,55 @@ class HostsTest(simulated.SimulatedTest):
         self.array.mappings.unmap_from_group(
             self.backing, self.array.mappings.group_of(host.id))
         self.assertEqual(0, self.client.mappings.count())
+
+
+class InitiatorDeletionTest(HostsBase):
+    """Whether the array deletes initiators is not known.
+
+    One that is logged in is refused.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.known = self.client.capabilities
+        # Another version: what was learnt does not count.
+        self.known.note_version('before')
+        self.known.note_version('now')
+        self.attach(self.array.iscsi_hosts, [IQN])
+        self.host = self.seen(self.array.iscsi_hosts.locate(
+            sought([IQN])).host)
+        self.array.mappings.unmap(self.backing, self.host.id)
+        self.sim.control.add_fault(kind='status', status=400, times=1,
+                                   method='DELETE', path='host_iqns/*')
+
+    def remove(self):
+        hosts.remove(self.array, self.array.iscsi_hosts, self.host)
+
+    def state(self):
+        return self.known.verdict('deletions:host_iqns').state
+
+    def test_the_host_goes_with_them(self):
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
+        self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+        self.remove()
+        self.assertEqual(self.before, self.leftovers())
+        self.assertEqual('refused', self.state())
+
+    def test_another_host_goes(self):
+        """It says nothing of the one that stays."""
+        self.assertRaises(rest.Refused, self.remove)
+        registry = self.array.iscsi_hosts
+        registry.delete(self.seen(registry.create(
+            naming.host('node2', ['iqn.1994-05.com.example:node2']))))
+        self.assertEqual('unknown', self.state())
+        self.remove()
+        self.assertEqual(self.before, self.leftovers())
+        self.assertEqual('works', self.state())
+
+    def test_the_host_is_gone(self):
+        """Others have deleted it."""
+        self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+        with lost.on_request('DELETE', '/hosts', act=lambda: None,
+                             error=rest.NotFound):
+            self.remove()
+        self.assertEqual('unknown', self.state())
