@@ -74,7 +74,7 @@ class Session:
     :ivar why: why it is suspended; empty if the array gives no reason
     :ivar generation: the last generation that arrived
     :ivar progress: percent of the snapshot that is being copied
-    :ivar copying: whether one is (REP-14)
+    :ivar copying: whether one is, or may be (REP-14)
     :ivar peer_session: id of the session on the other array
     :ivar peer: id of this array's record of the other one
     :ivar rpo: seconds between two copies
@@ -653,7 +653,7 @@ def _session(found: rest.ReplicationSession) -> Session:
         why=found.suspend_reason or '',
         generation=found.generation_number,
         progress=found.current_snapshot_progress,
-        copying=found.current_snapshot_id is not None,
+        copying=found.may_be_copying,
         peer_session=found.remote_replication_session_id,
         peer=peer.id if peer else None, rpo=found.rpo)
 

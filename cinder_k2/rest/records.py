@@ -483,13 +483,15 @@ class PeerVolume(Record):
 class ReplicationSession(Record):
     """Section 10.2: one side of the replication of a volume group.
 
-    ``rpo`` in seconds; ``current_snapshot_id`` is None while nothing is
-    being copied, and ``generation_number`` what has arrived (REP-14).
+    ``rpo`` in seconds; ``generation_number`` is what has arrived (REP-14).
+    Of ``current_snapshot`` and ``current_snapshot_id`` only matters whether
+    they are set.
     """
 
     RESOURCE = 'replication/sessions'
     KEY = ('name',)
     COMMANDS = frozenset({'state'})  # REP-8
+    EMPTY_AS_NULL = frozenset({'current_snapshot', 'current_snapshot_id'})
 
     name: str = ''
     replication_peer_k2array: Ref | None = None
@@ -498,10 +500,20 @@ class ReplicationSession(Record):
     state: str | None = None
     current_role: str | None = None
     suspend_reason: str | None = None
-    current_snapshot_id: int | None = None
+    current_snapshot: AnyRef | None = None
+    current_snapshot_id: AnyRef | None = None
     current_snapshot_progress: int | None = None
     generation_number: int | None = None
     remote_replication_session_id: int | None = None
+
+    @property
+    def may_be_copying(self) -> bool:
+        """Whether a snapshot is being copied (REP-14), or may be.
+
+        It may where the array tells neither of the two.
+        """
+        return bool(self.current_snapshot or self.current_snapshot_id
+                    or self.EMPTY_AS_NULL <= self.unread)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from unittest import mock
 
 import ddt
 
+from cinder_k2.flows.failover import failback
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import records
 from cinder_k2.rest import transport
@@ -239,6 +240,45 @@ class OddReplicationTest(replicated.ReplicatedTest):
             self.life()
         self.assertEqual([], self.log.messages(
             30, 'cinder_k2.rest.overlooked'))
+
+
+@ddt.ddt
+class ArrivalTest(replicated.ReplicatedTest):
+    """The array numbers a generation at once, as if it had arrived."""
+
+    def early(self, data: Any, value: Any) -> Any:
+        """A session's generation, and the progress of the one before."""
+        for hit in data.get('hits', [data]) if isinstance(
+                data, dict) else []:
+            if isinstance(hit, dict) and hit.get('current_snapshot_id'):
+                hit.update(current_snapshot_progress=100,
+                           generation_number=max(
+                               each['generation_number'] or 0 for each in
+                               self.secondary.admin.list('snapshots')))
+                hit['current_snapshot_id'] = value
+                if value is MISSING:
+                    del hit['current_snapshot_id']
+        return data
+
+    @ddt.data({'ref': '/snapshots/9'}, 'snapshot-9', None, MISSING)
+    def test_a_failback(self, value: Any) -> None:
+        """REP-14: it waits for what was written until the end."""
+        volume = self.replicated()
+        self.pass_time()
+        self.backend.fail_over(replicated.TARGET)
+        self.secondary.control.set_behaviors(snapshot_seconds=60)
+        hold = failback._Failback._hold
+
+        def write(this: Any, batch: Any) -> Any:
+            self.write(volume, 'last')
+            return hold(this, batch)
+        with mock.patch.object(failback._Failback, '_hold', write), \
+                with_replies('replication/sessions',
+                             lambda data: self.early(data, value)):
+            self.backend.fail_back()
+        self.assert_replicated(volume)
+        self.assertIs(self.primary, self.holder(volume))
+        self.assertEqual('last', self.read(volume))
 
 
 class BulkDeletePassedOverTest(base.FunctionalTest):

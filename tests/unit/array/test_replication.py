@@ -232,6 +232,7 @@ class PeerVolumeTest(Case):
         self.assertFalse(self.replication.remove_volume(3))
 
 
+@ddt.ddt
 class LookTest(Case):
 
     def test_as_the_array_says(self):
@@ -245,6 +246,30 @@ class LookTest(Case):
                 id=9, name='s', group=None, role=replication.TARGET,
                 state=replication.SUSPENDED, why='by user', progress=40,
                 copying=True), self.replication.get(9))
+
+    @ddt.data(({}, False),
+              ({'current_snapshot': None}, False),
+              ({'current_snapshot': {}}, False),
+              ({'current_snapshot': {'ref': '/snapshots/4'}}, True),
+              ({'current_snapshot_id': '4'}, True),
+              ({'current_snapshot_id': 'snapshot-4'}, True),
+              ({'current_snapshot_id': {'ref': '/snapshots/4'}}, True),
+              ({'current_snapshot_id': ['4'], 'current_snapshot': None},
+               True))
+    @ddt.unpack
+    def test_whether_one_is_being_copied(self, fields, copying):
+        """REP-14: either field says so, in whatever form."""
+        self.make(scripted.Reply(200, raw(9, **fields)))
+        self.assertIs(copying, self.replication.get(9).copying)
+
+    @ddt.data(({}, True), ({'current_snapshot': None}, False))
+    @ddt.unpack
+    def test_the_id_is_left_out(self, fields, copying):
+        """REP-14: what is not told is no evidence that all has arrived."""
+        sent = raw(9, **fields)
+        del sent['current_snapshot_id']
+        self.make(scripted.Reply(200, sent))
+        self.assertIs(copying, self.replication.get(9).copying)
 
     def test_the_first_name_counts(self):
         both = scripted.hits(raw(1, name='rssn-x'), raw(2, name='ssn-x'))
