@@ -88,7 +88,7 @@ class Detach:
         return done.shared or self.report(done)
 
     def report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
-        """What Cinder is told of a detach, beside that it is done."""
+        """The result of a detach that is returned to Cinder."""
         return self._zoning.report(done.idle)
 
     def _disconnect(self, volume: typing.Any,
@@ -117,10 +117,10 @@ class Detach:
 
     def disconnect_backing(self, backing: ArrayVolume | None,
                            connector: transport.Connector) -> Disconnected:
-        """Unmap what Cinder has no row of.
+        """Unmap an object without a row in Cinder.
 
-        :param backing: None if it is gone: the host may be left without
-            volumes
+        :param backing: None if it no longer exists: the host may still have
+            to be removed
         """
         sought = self._hosts.sought(connector)
         with self._hosts.held(sought.initiators,
@@ -132,13 +132,13 @@ class Detach:
     def disconnect_kept(self, mapping: kept.Mapping,
                         find: Callable[[], typing.Any],
                         timeout: float | None = None) -> bool:
-        """Unmap what was kept, as a detach does, if nothing needs it.
+        """Remove a mapping that was kept, unless it is still needed.
 
-        :param find: what gives, while the host is held, the row of the
-            volume; None if something may need the mapping
+        :param find: called while the host is held; returns the row of the
+            volume, or None if the mapping may still be needed
         :param timeout: seconds to wait for the host
         :returns: whether nothing of the host needs the mapping
-        :raises LockTimeout: the host was not to be had
+        :raises LockTimeout: others held the host too long
         """
         with self._hosts.held(mapping.initiators, None, timeout) as hold:
             volume = find()
@@ -153,7 +153,7 @@ class Detach:
         return True
 
     def release(self, volume: typing.Any) -> None:
-        """Unmap what was kept of a detached volume. No call for others."""
+        """Remove the kept mappings of a detached volume."""
         known = self._resolver.known(volume)
         for mapping in self.kept.of(known.mappable) if known else ():
             self.disconnect_kept(mapping, lambda: volume)
@@ -175,11 +175,11 @@ class Detach:
                 *(rest.Ref('volumes', volume) for volume in volumes))))
 
     def disconnect_ours(self, backing: ArrayVolume) -> None:
-        """Unmap a volume from the hosts that this driver made.
+        """Unmap a volume from the hosts that this driver created.
 
-        And from those, and their groups, that a detach left it to. For
-        volumes that Cinder says are detached: any other such mapping is what
-        a killed service left behind.
+        Mappings that an earlier detach kept are removed, too. Only for
+        volumes that are detached in Cinder: a remaining mapping was then left
+        behind by a service that was killed.
         """
         for kept_one in self.kept.of(backing.mappable):
             with self._hosts.held(kept_one.initiators) as hold:
@@ -194,12 +194,12 @@ class Detach:
 
     def keep(self, volume: typing.Any, backing: ArrayVolume | None,
              sought: array_hosts.Sought) -> None:
-        """Leave a mapping to those who may need it, and to reconciliation."""
+        """Keep a mapping that may be needed, for reconciliation to remove."""
         if backing is not None:
             self.kept.add(kept.Mapping(volume.id, backing.mappable, sought))
 
     def _mapped_backing(self, volume: typing.Any) -> ArrayVolume | None:
-        """What backs a volume that is to be unmapped, None if it is gone."""
+        """The object of a volume to be unmapped; None if it does not exist."""
         try:
             return self._resolver.find(volume)
         except exceptions.ObjectMissing as error:
@@ -208,7 +208,7 @@ class Detach:
             return None
 
     def _disconnect_everywhere(self, volume: typing.Any) -> Disconnected:
-        """Unmap a volume from all hosts, which are looked up meanwhile."""
+        """Unmap a volume from all hosts, which are looked up concurrently."""
         stored = self._resolver.known(volume)
         if stored is None or stored.regrouping:
             return self.disconnect_all(self._mapped_backing(volume))

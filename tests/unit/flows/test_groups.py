@@ -251,6 +251,7 @@ class RecordedMoveTest(doubles.TestCase):
     def test_members_get_all_the_time(self):
         """One that fails takes those before it along."""
         self.array.volumes.create_group.return_value = 9
+        self.array.volumes.find_group.return_value = 9
         made = ArrayVolume(group=9, volume=7, shared=True)
         first, second = mock.Mock(return_value=made), mock.Mock(
             side_effect=rest.Refused('no'))
@@ -264,5 +265,6 @@ class RecordedMoveTest(doubles.TestCase):
              mock.call.cleanup_deadline(),
              mock.call.array.volumes.delete(7, 9, ['cv-1']),
              mock.call.cleanup_deadline(),
+             mock.call.array.volumes.find_group('ccg-1'),
              mock.call.array.volumes.delete_group(9, ['ccg-1'])],
             self.calls())
