@@ -33,6 +33,8 @@ from cinder_k2.rest import query
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import transport
 
+# Objects of a page, and how many there are in all, if the array shows it.
+_Page = tuple[list[Any], int | None]
 # No upper bound is known, 9999 has been seen; the array may return fewer.
 _PAGE = 1000
 # Maximum number of reads of a list that changes between pages.
@@ -184,7 +186,7 @@ class Pages:
             self._request), status=200)
 
     def _short(self, pairs: list[query.Pair], *, first: bool
-               ) -> calls.Steps[tuple[list[Any], int | None]]:
+               ) -> calls.Steps[_Page]:
         """A page with only the needed fields, if possible."""
         known = self._session.capabilities
         if known.works(self._fields_name):
@@ -196,12 +198,18 @@ class Pages:
         if first and page[0]:
             yield from known.learning(
                 self._fields_name, lambda: self._page([*pairs, self._fields]),
-                lambda found: list(map(_id, found[0])) == list(
-                    map(_id, page[0])))
+                lambda found: self._proves(found, page, pairs))
         return page
 
-    def _page(self, pairs: list[query.Pair]
-              ) -> calls.Steps[tuple[list[Any], int | None]]:
+    def _proves(self, novel: _Page, before: _Page, pairs: list[query.Pair]
+                ) -> calls.Steps[bool | None]:
+        """Whether a page is right; None if the list has changed meanwhile."""
+        if _ids(novel) == _ids(before):
+            return True
+        again = yield from self._page(pairs)
+        return False if _ids(again) == _ids(before) else None
+
+    def _page(self, pairs: list[query.Pair]) -> calls.Steps[_Page]:
         data = yield from self._session.get(self._request.path,
                                             query.encode(pairs))
         if not isinstance(data, dict) or not isinstance(
@@ -219,3 +227,7 @@ def _number(value: Any) -> int | None:
 
 def _id(data: Any) -> int | None:
     return _number(data.get('id')) if isinstance(data, dict) else None
+
+
+def _ids(page: _Page) -> list[int | None]:
+    return [*map(_id, page[0])]

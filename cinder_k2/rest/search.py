@@ -433,15 +433,20 @@ class Search(Generic[R]):
             return (yield from self._known.requiring(
                 name, lambda: self._certainly(number),
                 of_object=True, is_read=True))
-        inside = yield from self.run(())
-        found_one = Found({id: each for id, each in inside.objects.items()
-                           if id == _as_id(number.values[0])})
-        if found_one or not inside.is_complete:
+
+        def listed() -> calls.Steps[Found[R]]:
+            inside = yield from self._among(number, ())
+            return dataclasses.replace(
+                inside, is_complete=bool(inside) or inside.is_complete)
+        found = yield from listed()
+        if found or not found.is_complete:
             novel = yield from self._known.learning(
-                name, lambda: self._certainly(number), bool)
-            found_one = novel or found_one
-        return dataclasses.replace(
-            found_one, is_complete=bool(found_one) or inside.is_complete)
+                name, lambda: self._read(number.values[0]),
+                # One that the list does not show may not be there at all.
+                lambda novel: self._proves(novel, found, listed) if found
+                else bool(novel) or None)
+            found = novel or found
+        return found
 
     def _among(self, number: query.Condition, others: Conditions
                ) -> calls.Steps[Found[R]]:

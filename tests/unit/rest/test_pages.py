@@ -309,6 +309,21 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual('refused', self.state('fields:volumes'))
 
+    @ddt.data(True, False)
+    def test_others_change_the_list_while_fields_are_learnt(self, works):
+        """Other objects are no refusal; the list is read again."""
+        pages = Pages(250, **{} if works else {
+            'refuses': (['__fields'], scripted.hits())})
+
+        def change(request):
+            if '__fields' in request.url and pages.ids[0] == 1:
+                del pages.ids[0]
+            return pages(request)
+        self.make(change, works=('paging',))
+        self.assertEqual(pages.ids, self.found())
+        self.assertEqual('works' if works else 'refused',
+                         self.state('fields:volumes'))
+
     def test_fields_and_paging_are_not_learnt_in_one_go(self):
         """A refusal would be of nobody knows which."""
         self.make(Pages(250, refuses=(['__fields'], NO)), works=())

@@ -36,6 +36,8 @@ class Array:
     :param silent: keys that it knows as little, and answers with no hits
     :param ignored: keys that it passes over
     :param reads: whether objects can be read by id; None: it refuses that
+    :ivar more: objects that a list counts, but does not show
+    :ivar deletes: the read by id before which others delete the object
     """
 
     def __init__(self, objects, refused=(), refusal=NO, silent=(),
@@ -45,6 +47,8 @@ class Array:
         self.silent, self.ignored, self.reads = silent, ignored, reads
         self.asked = []
         self.tells_total = True
+        self.more = 0
+        self.deletes = ''
 
     def __call__(self, request):
         url = parse.urlsplit(request.url)
@@ -56,6 +60,9 @@ class Array:
             return scripted.Reply(200, {})
         pairs = dict(parse.parse_qsl(url.query))
         self.asked.append(f'#{number}' if number else pairs)
+        if self.asked[-1] == self.deletes:
+            self.objects = [each for each in self.objects
+                            if each['id'] != int(number)]
         return (self._read(resource, int(number)) if number
                 else self._search(resource, pairs))
 
@@ -75,7 +82,8 @@ class Array:
         hits = [each for each in self.objects if all(
             self._meets(each, key, value) for key, value in pairs.items()
             if key not in self.ignored)]
-        return (scripted.hits(*hits) if self.tells_total
+        total = len(hits) + self.more
+        return (scripted.hits(*hits, total=total) if self.tells_total
                 else scripted.Reply(200, {'hits': hits}))
 
     @staticmethod
@@ -551,6 +559,31 @@ class ByIdTest(Case):
         self.asked()
         self.assertEqual(2, self.get(2))
         self.assertEqual([{}], self.asked())
+
+    @ddt.data(True, False)
+    def test_deleted_between_the_list_and_the_read(self, reads):
+        """By others: a 404 says nothing of reads by id."""
+        self.make(VOLUMES, reads=reads)
+        self.array.deletes = '#2'
+        self.assertEqual(2, self.get(2))
+        self.assertEqual([{}, '#2', {}], self.asked())
+        self.assertEqual('unknown', self.state('reads:volumes'))
+        self.get(3)
+        self.assertEqual('works' if reads else 'refused',
+                         self.state('reads:volumes'))
+
+    @ddt.data(True, False)
+    def test_gone_where_the_list_ends_early(self, reads):
+        """Nor does that of an object that may never have been there."""
+        self.make(VOLUMES, reads=reads)
+        self.array.more = 1000
+        with self.assertRaises(rest.Incomplete):
+            self.get(9)
+        self.assertEqual('unknown', self.state('reads:volumes'))
+        self.asked()
+        self.get(3)
+        self.assertEqual('works' if reads else 'refused',
+                         self.state('reads:volumes'))
 
     def test_reads_that_are_refused_any_more(self):
         """The list stands in for them."""
