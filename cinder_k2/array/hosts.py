@@ -435,23 +435,23 @@ class Hosts:
         error some may be there (BLK-4).
 
         :param verify: as for ``adopt_initiator``
-        :returns: by name: ids of their records
+        :returns: by name: ids of their records, where the array shows them
         :raises OtherObject: the host is another by now
         """
         ref = self._client.hosts.ref(host)
         made = self._records.create_many(
             [{self._field: name, 'host': ref} for name in names],
-            verify=verify)
+            verify=verify, needs_ids=False)
         self._cache.put(('registered', host), self._get(host).name)
         self._records.prove(**{self._field: names[0]})
         return {name: record.id for name, record
-                in zip(names, made, strict=True)}
+                in zip(names, made, strict=True) if record.id}
 
     def _register(self, host: int, name: str, verify: Callable[[], object]
                   ) -> None:
         self._records.create_many([{
             self._field: name, 'host': self._client.hosts.ref(host)}],
-            verify=verify)
+            verify=verify, needs_ids=False)
 
     def release_initiator(self, host: int, name: str) -> None:
         """Remove an initiator from a host but keep its record.
@@ -505,6 +505,7 @@ class Hosts:
 
         :param outcome: whether replies were lost since the initiators were
             seen; unknown afterwards if one was
+        :returns: the array's refusal, if it refused
         """
         try:
             self._records.delete_many(

@@ -211,16 +211,18 @@ class Replication:
         return self._seen(found).id
 
     def add_volume(self, session: int, volume: int, peer_name: str) -> int:
-        """Let the peer create a counterpart of a volume; returns its id.
+        """Let the peer create a counterpart of a volume.
 
         One that a killed service created is taken over.
 
         :param peer_name: its name on the peer
+        :returns: its id; 0 where the array does not show it
         """
         ref = self._client.volumes.ref(volume)
         try:
             return self._client.peer_volumes.create(
-                name=peer_name, local_volume=ref, replication_session=(
+                name=peer_name, local_volume=ref, needs_id=False,
+                replication_session=(
                     self._client.replication_sessions.ref(session))).id
         except rest.NotOffered:
             raise

@@ -70,7 +70,7 @@ class Collection(reads.Reads[R]):
 
     def create(self, *, optional: writes.Fields | None = None,
                slow: bool = False, verify: Verify | None = None,
-               **fields: query.Value | None) -> R:
+               needs_id: bool = True, **fields: query.Value | None) -> R:
         """Create one object, exactly once even if the reply is lost.
 
         A field of None is not sent.
@@ -81,20 +81,22 @@ class Collection(reads.Reads[R]):
         :param verify: called when a reply is lost, before anything else;
             raises errors.OtherObject if the request refers to an id that is
             another object's by now (OBJ-7)
+        :param needs_id: as for ``writes.Create``
         :raises errors.Refused: also when another object has the name
         :raises errors.NotOffered: the array does not accept the fields
         """
-        return self.session.run(self._create(fields, optional, slow=slow,
-                                             verify=verify))
+        return self.session.run(self._create(
+            fields, optional, slow=slow, verify=verify, needs_id=needs_id))
 
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
                 find: writes.Find[R] | None = None,
                 outcome_unknown: bool = False, slow: bool = False,
-                verify: Verify | None = None) -> calls.Steps[R]:
+                verify: Verify | None = None,
+                needs_id: bool = True) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
-            return self.session.write(writes.Create(self, values, find),
-                                      outcome=outcome)
+            return self.session.write(writes.Create(
+                self, values, find, needs_id=needs_id), outcome=outcome)
         sent = {name: value for name, value in fields.items()
                 if value is not None}
         # If the array carries out an interrupted request late, its name is
@@ -238,7 +240,8 @@ class Collection(reads.Reads[R]):
 
     def create_many(self, items: Sequence[writes.Fields],
                     finds: Sequence[writes.Find[R]] = (),
-                    verify: Verify | None = None) -> list[R]:
+                    verify: Verify | None = None, *,
+                    needs_ids: bool = True) -> list[R]:
         """Make several objects, in one call if the array offers that.
 
         They come back in the order of ``items``. After an error some may
@@ -247,24 +250,27 @@ class Collection(reads.Reads[R]):
         :param finds: for each of the items, a function that finds it after a
             lost reply, if it has no key
         :param verify: as for ``create``
+        :param needs_ids: as for ``writes.Create``; a bulk call needs them
         """
         looks: Sequence[writes.Find[R] | None] = finds or [None] * len(items)
         with self.session.deadline():
             steps = self._create_each if len(items) < 2 else self._create_bulk
-            return self.session.run(steps(items, looks, verify))
+            return self.session.run(steps(items, looks, verify, needs_ids))
 
     def _create_each(self, items: Sequence[writes.Fields],
                      finds: Sequence[writes.Find[R] | None],
-                     verify: Verify | None) -> calls.Steps[list[R]]:
+                     verify: Verify | None, needs_ids: bool
+                     ) -> calls.Steps[list[R]]:
         made = []
         for fields, find in zip(items, finds, strict=True):
-            made.append((yield from self._create(fields, find=find,
-                                                 verify=verify)))
+            made.append((yield from self._create(
+                fields, find=find, verify=verify, needs_id=needs_ids)))
         return made
 
     def _create_bulk(self, items: Sequence[writes.Fields],
                      finds: Sequence[writes.Find[R] | None],
-                     verify: Verify | None) -> calls.Steps[list[R]]:
+                     verify: Verify | None, needs_ids: bool
+                     ) -> calls.Steps[list[R]]:
         def at_once() -> calls.Steps[list[R]]:
             try:
                 return (yield from self.session.write(bulk, outcome=outcome))
@@ -289,7 +295,7 @@ class Collection(reads.Reads[R]):
             for fields, find, there in zip(items, finds, found, strict=True):
                 made.append(there or (yield from self._create(
                     fields, find=find, outcome_unknown=outcome.open,
-                    verify=verify)))
+                    verify=verify, needs_id=needs_ids)))
             if any(found):
                 raise _NotBulk
             return made

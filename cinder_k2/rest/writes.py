@@ -21,6 +21,7 @@ from typing import Generic
 from typing import TypeVar
 
 from cinder_k2.rest import calls
+from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import reads as rest_reads
@@ -38,6 +39,9 @@ FindIds = Callable[[], Collection[int]]
 # they are compared here and not searched for.
 _OTHER_FORM = ('iqn', 'pwwn')
 
+# Of an object that the array has made, but does not show.
+_NO_ID = 0
+
 
 def is_named(kind: type[records.Record], fields: Fields) -> bool:
     """Whether the array refuses to create a second one (ERR-8, SNP-1).
@@ -52,21 +56,41 @@ class Create(Generic[R]):
     """POST of one object.
 
     :param find: finds objects without a key
+    :param needs_id: a 2xx without a body proves nothing where the array has
+        no way to look the object up; else the object counts as created, with
+        id 0
     """
 
     def __init__(self, reads: rest_reads.Reads[R], fields: Fields,
-                 find: Find[R] | None = None) -> None:
+                 find: Find[R] | None = None, *,
+                 needs_id: bool = True) -> None:
         self._reads = reads
+        self._needs_id = needs_id
         self._find = find
         self._fields = {name: value for name, value in fields.items()
                         if value is not None}
         self.request = transport.Request(
             'POST', reads.path, body=to_json(self._fields))
 
-    def accept(self, reply: bytes) -> R:
+    def accept(self, reply: bytes) -> calls.Steps[R]:
         """Read the new object (OBJ-3)."""
+        if not (self._needs_id or reply.strip()):
+            made = yield from self._unseen()
+            if made is not None:
+                return made
         data = self._reads.session.transport.decode(self.request, reply)
         return self._reads.one(data, self.request)
+
+    def _unseen(self) -> calls.Steps[R | None]:
+        """The object as it was sent, if there is no way to look it up."""
+        try:
+            return (yield from self.look(certain=True))
+        except errors.RestError as error:
+            if not (capabilities.is_refusal(error)
+                    or isinstance(error, errors.Incomplete)):
+                return None
+        return self._reads.one({**self.request.body, 'id': _NO_ID},
+                               self.request)
 
     def look(self, certain: bool) -> calls.Steps[R | None]:
         """Find the object by its natural key and its parents.

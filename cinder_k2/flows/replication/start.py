@@ -140,9 +140,10 @@ class AddPeerVolumes(engine.Step):
             self._tried[name] = member
             try:
                 array.replication.add_volume(session, member.volume, name)
-            except rest.Refused:
-                # The object with that name there is foreign.
-                del self._tried[name]
+            except rest.Refused as refusal:
+                if not refusal.repeats:
+                    # The object with that name there is foreign.
+                    del self._tried[name]
                 raise
 
     def undo_unknown(self, **inputs: typing.Any) -> None:

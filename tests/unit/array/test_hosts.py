@@ -334,6 +334,17 @@ class ChangeTest(HostsTest):
         self.hosts.adopt_initiator(other, record, IQN, self.fail)
         self.assertEqual({IQN: record}, self.hosts.initiators(other))
 
+    def test_added_and_not_shown(self):
+        """INI-2: its record is not known then."""
+        host = self.make('a')
+        self.sim.control.set_behaviors(create_reply='empty',
+                                       refuse_unlisted='400',
+                                       refuse_only=['GET host_iqns *'])
+        self.assertEqual({}, self.hosts.add_initiators(
+            host, [IQN], self.fail))
+        record, = self.sim.control.leftovers()['host_iqns']
+        self.assertEqual(IQN, record['iqn'])
+
     def test_adopted_by_its_name(self):
         """Where the array does not change records of initiators."""
         host = self.make('a')

@@ -219,6 +219,11 @@ class PeerVolumeTest(Case):
         self.make(LOST, scripted.hits(self.RAW))
         self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
 
+    def test_made_and_not_shown(self):
+        """No later step needs its id."""
+        self.make(scripted.Reply(201), NO)
+        self.assertEqual(0, self.replication.add_volume(9, 3, 'rcv-3'))
+
     def test_remove(self):
         self.make(scripted.hits(self.RAW), scripted.Reply(204))
         self.assertTrue(self.replication.remove_volume(3))

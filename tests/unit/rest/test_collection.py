@@ -1034,6 +1034,68 @@ class BulkUpdateTest(Case):
                                           self._bulk(1, 2)))
 
 
+@ddt.ddt
+class NoIdTest(Case):
+    """POST of an initiator is answered with 2xx, but without a body."""
+
+    WORKS = ()
+    SENT = {'iqn': 'one', 'host': rest.Ref('hosts', 7)}
+    MADE = scripted.Reply(201)
+    STATE = scripted.hits({'id': 1})
+
+    def create(self, *script, **options):
+        self.make(*script)
+        return self.client.host_iqns.create(**self.SENT, **options)
+
+    @ddt.data(
+        (scripted.refusal('unknown condition'), STATE),
+        (scripted.refusal('', 404), STATE),
+        (scripted.refusal('', 403), STATE),
+        (scripted.refusal('', 500), STATE) * 2,
+        # QRY-2: no search by it has found anything so far.
+        (scripted.hits(),))
+    def test_there_is_no_way_to_look(self, search):
+        found = self.create(self.MADE, *search, needs_id=False)
+        self.assertEqual((0, 'one', rest.Ref('hosts', 7)),
+                         (found.id, found.iqn, found.host))
+        self.assertEqual(1, self.array.calls.count('POST /host_iqns'))
+
+    def test_several(self):
+        self.make(self.MADE, scripted.hits(), self.MADE, scripted.hits())
+        for number in (1, 2):
+            found, = self.client.host_iqns.create_many([
+                {'iqn': f'iqn{number}', 'host': rest.Ref('hosts', 7)}],
+                needs_ids=False)
+            self.assertEqual(0, found.id)
+
+    def test_it_is_found(self):
+        self.assertEqual(4, self.create(self.MADE, scripted.hits(
+            {'id': 4, 'iqn': 'one', 'host': {'ref': '/hosts/7'}}),
+            needs_id=False).id)
+
+    def test_it_shows_late(self):
+        """OBJ-6."""
+        self.make(self.MADE, scripted.hits(), scripted.hits(), scripted.hits(
+            {'id': 4, 'iqn': 'one', 'host': {'ref': '/hosts/7'}}))
+        self.client.capabilities.found('searches:host_iqns:host')
+        self.assertEqual(4, self.client.host_iqns.create(
+            **self.SENT, needs_id=False).id)
+
+    def test_a_web_page_is_not_the_array(self):
+        self.assertEqual(4, self.create(
+            scripted.Reply(200, b'<html>'), scripted.hits(),
+            scripted.Reply(201, {'id': 4}), needs_id=False).id)
+
+    def test_a_lost_reply_is_none(self):
+        self.assertEqual(0, self.create(
+            LOST, scripted.hits(), self.MADE, scripted.hits(),
+            needs_id=False).id)
+
+    def test_its_id_is_needed(self):
+        self.assertEqual(4, self.create(
+            self.MADE, scripted.hits(), scripted.Reply(201, {'id': 4})).id)
+
+
 class _Endless(list):
     """A script that answers writes with one reply, reads with another."""
 

@@ -76,10 +76,10 @@ class CreateTest(Case):
 
     def test_reply(self):
         write = self.create(name='one')
-        self.assertEqual(4, write.accept(b'{"id": 4}').id)
+        self.assertEqual(4, self.run_steps(write.accept(b'{"id": 4}')).id)
         for reply in (b'', b'{"name": "one"}', b'<html>'):
             with self.assertRaises(rest.BadReply) as caught:
-                write.accept(reply)
+                self.run_steps(write.accept(reply))
             self.assertEqual('/volume_groups', caught.exception.path)
 
     def test_look_by_name(self):

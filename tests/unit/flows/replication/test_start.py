@@ -13,6 +13,7 @@
 """Replication begins, with trouble at every single call."""
 
 import dataclasses
+from unittest import mock
 
 import ddt
 
@@ -102,6 +103,20 @@ class ProtectTest(pair.PairTest):
         error = self.assertRaises(rest.Refused, self.protect)
         self.assertIn('a.example.org', str(error))
         self.assertIn('is disconnected, not ok', str(error))
+        self.assert_bare()
+
+    def test_a_copy_that_was_made_and_then_refused(self):
+        """The first try got no reply; what it made goes."""
+        add = self.here.replication.add_volume
+        refusal = rest.Refused('there is one')
+        refusal.repeats = True
+
+        def add_twice(*args):
+            add(*args)
+            raise refusal
+        with mock.patch.object(self.here.replication, 'add_volume',
+                               add_twice):
+            self.assertRaises(rest.Refused, self.protect)
         self.assert_bare()
 
     def test_the_group_has_another_session(self):
