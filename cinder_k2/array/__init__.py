@@ -20,5 +20,7 @@ from cinder_k2.array.array import Array
 from cinder_k2.array.objects import ArraySnapshot
 from cinder_k2.array.objects import ArrayVolume
 from cinder_k2.array.objects import NamedVolume
+from cinder_k2.array.objects import SourceNames
 
-__all__ = ['Array', 'ArrayVolume', 'ArraySnapshot', 'NamedVolume']
+__all__ = ['Array', 'ArrayVolume', 'ArraySnapshot', 'NamedVolume',
+           'SourceNames']

@@ -75,7 +75,7 @@ class Identity:
     def snapshot_among(self, stored: objects.ArraySnapshot,
                        names: Sequence[str], siblings: list[rest.Snapshot]
                        ) -> objects.ArraySnapshot | None:
-        """As ``snapshot``, among all snapshots of its group. No call."""
+        """As ``snapshot``, among all of its group. Usually no call."""
         for found in siblings if not stored.named else ():
             if found.short_name in names:
                 return self._as_found(stored, found)
@@ -138,13 +138,42 @@ class Identity:
             if found.id != stored.snapshot:
                 continue
             if stored.named:
-                return (stored if naming.digest(_name(found)) == stored.named
-                        else None)
+                is_it = (naming.digest(_name(found)) == stored.named
+                         and self._is_of_source(stored, found, siblings))
+                return stored if is_it else None
             # Before digests were stored, every managed snapshot was marked as
             # having clones, like all that have some.
             if stored.has_clones and not naming.is_snapshot(found.short_name):
                 return self._undigested(stored, found)
         return None
+
+    def _is_of_source(self, stored: objects.ArraySnapshot,
+                      found: rest.Snapshot, siblings: list[rest.Snapshot]
+                      ) -> bool:
+        """Whether a snapshot is in the group of its volume or view.
+
+        The group may be another's by now, with a snapshot of the same short
+        name. No call where its name tells that of the group (SNP-1, VG-9);
+        where it tells another one, or none, the volume is looked for.
+        """
+        source = stored.source
+        if stored.view is not None:
+            return any(each.id == stored.view
+                       and each.short_name in source.volumes
+                       for each in siblings)
+        return found.name in [f'{group}:{found.short_name}'
+                              for group in source.groups] or any(
+            self._is_in_group(stored, name) for name in source.volumes)
+
+    def _is_in_group(self, stored: objects.ArraySnapshot, name: str) -> bool:
+        """Whether a snapshot's group has the volume of a name. One call."""
+        found = self._client.volumes.find(name=name)
+        if found is None:
+            return False
+        if found.volume_group is None:
+            # The array does not tell.
+            return found.id == stored.volume
+        return found.volume_group.id == stored.group
 
     def _undigested(self, stored: objects.ArraySnapshot,
                     found: rest.Snapshot) -> objects.ArraySnapshot:

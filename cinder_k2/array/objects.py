@@ -116,6 +116,18 @@ class NamedVolume:
 
 
 @dataclasses.dataclass(frozen=True)
+class SourceNames:
+    """By which names to find what a managed snapshot is of (OBJ-7).
+
+    :ivar volumes: those that the volume or view may have
+    :ivar groups: those that the volume's group may have
+    """
+
+    volumes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class ArraySnapshot:
     """The array's snapshot for a Cinder snapshot.
 
@@ -132,6 +144,8 @@ class ArraySnapshot:
         digests were stored
     :ivar since: seconds since the epoch when Cinder's row was created; comes
         from the row and is not stored
+    :ivar source: the names of its source, for one with ``named``; they come
+        from the row, too
     """
 
     snapshot: int
@@ -142,6 +156,8 @@ class ArraySnapshot:
     shared: bool = False
     named: str | None = None
     since: float | None = dataclasses.field(default=None, compare=False)
+    source: SourceNames = dataclasses.field(default=SourceNames(),
+                                            compare=False)
 
     @property
     def ref(self) -> rest.Ref:

@@ -538,6 +538,45 @@ class SnapshotIdsTest(IdsTest):
         self.assert_untouched()
         self.admin.delete('snapshots', made['id'])
 
+    def _managed(self) -> tuple[Any, Any, dict[str, Any]]:
+        """The row of the volume's only snapshot, the array's, its fields."""
+        self.backend.delete_snapshot(self.snapshot)
+        group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
+        fields = {'is_auto_deleteable': False, 'short_name': 'nightly',
+                  'retention_policy': self.policy(),
+                  'source': {'ref': f'/volume_groups/{group["id"]}'}}
+        made = self.admin.create('snapshots', **fields)
+        return self.backend.manage_snapshot(
+            self.volume, {'source-name': 'nightly'}), made, fields
+
+    def test_managed_in_a_group_that_is_anothers_by_now(self) -> None:
+        """His snapshot has the same id and the same short name."""
+        row, made, fields = self._managed()
+        self.admin.delete('snapshots', made['id'])
+        self.stranger_for(self.volume)
+        self.stranger('snapshots', made['id'], **fields)
+        for operation in (
+                self.backend.volume_from_snapshot,
+                lambda row: self.backend.revert(self.volume, row),
+                lambda row: self.backend.driver
+                .initialize_connection_snapshot(row, self.host())):
+            self.assert_fails(operation, row)
+        self.backend.delete_snapshot(row)
+        self.assert_untouched()
+        self.assertEqual([made['id']], [
+            each['id'] for each in self.admin.list('snapshots')])
+        self.admin.delete('snapshots', made['id'])
+
+    def test_managed_in_a_group_that_was_renamed(self) -> None:
+        """VG-9: the name of the snapshot follows; it is the same one."""
+        row, made, _ = self._managed()
+        group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
+        self.admin.update('volume_groups', group['id'], name='renamed')
+        self.backend.delete_volume(self.backend.volume_from_snapshot(row))
+        self.backend.delete_snapshot(row)
+        self.assertEqual([], self.admin.list('snapshots', id=made['id']))
+        self.admin.update('volume_groups', group['id'], name=group['name'])
+
     def _managed_before(self) -> tuple[Any, Any, dict[str, Any]]:
         """One that was managed before digests of names were noted.
 

@@ -24,6 +24,7 @@ import typing
 from cinder_k2.array import Array
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import SourceNames
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver.db import writes
@@ -170,11 +171,24 @@ class Resolver:
         """The same for a snapshot."""
         found = provider_id.decode(ArraySnapshot, self._array.system.id,
                                    snapshot.provider_id)
+        if found is not None and found.named:
+            found = dataclasses.replace(
+                found, source=self._source_names(snapshot.volume))
         if found is None or snapshot.created_at is None:
             return found
         return dataclasses.replace(
             found, since=snapshot.created_at.replace(
                 tzinfo=datetime.timezone.utc).timestamp())
+
+    def _source_names(self, volume: typing.Any) -> SourceNames:
+        """Names of a volume and its group, here or failed over."""
+        groups = [naming.volume_group(id)
+                  for id in (volume.name_id, volume.id)]
+        if volume.group_id is not None:
+            groups.append(naming.consistency_group(volume.group_id))
+        return SourceNames(
+            volumes=tuple(self.names_of(volume, self.known(volume))),
+            groups=(*groups, *map(naming.peer, groups)))
 
     def check_here(self, row: typing.Any) -> None:
         """Check by its row that no other array has a volume or snapshot.
@@ -265,13 +279,14 @@ class Resolver:
                 f'{self._array.address} is called {now} now. Give it back '
                 'its name there, then try again.')
 
-    def names_of(self, volume: typing.Any, stored: ArrayVolume) -> list[str]:
+    def names_of(self, volume: typing.Any, stored: ArrayVolume | None
+                 ) -> list[str]:
         """Names that a volume's object may have, the likely ones first."""
         own = naming.volume(volume.name_id)
         names = [own, naming.peer(own)] if self.peers else [own]
         if self.may_be_copy(volume):
             names.reverse()
-        if stored.flattening:
+        if stored is not None and stored.flattening:
             names.append(naming.unfinished_volume(volume.name_id))
         if volume.id != volume.name_id:
             names.append(naming.volume(volume.id))

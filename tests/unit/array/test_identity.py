@@ -12,6 +12,9 @@
 
 
 import dataclasses
+from unittest import mock
+
+import ddt
 
 from cinder_k2.array import objects
 from cinder_k2 import exceptions
@@ -20,6 +23,8 @@ from cinder_k2 import naming
 from tests.unit import simulated
 
 GIB = simulated.GIB
+SOURCE = objects.SourceNames(volumes=('cv-0', 'cv-1'),
+                             groups=('cvg-0', 'cvg-1'))
 # A volume's id, as in names of Cinder's objects.
 ID = '6f1c2f4e-0a44-4a05-9f6e-2f60f9d8d3a1'
 
@@ -145,12 +150,15 @@ class SnapshotTest(IdentityTest):
             self.snapshot, ['other'], self.siblings()))
 
 
+@ddt.ddt
 class AdoptedTest(IdentityTest):
     """A snapshot that keeps the name that somebody gave it."""
 
     def setUp(self):
         super().setUp()
-        self.snapshot = self.array.snapshots.create('theirs', self.volume)
+        self.snapshot = dataclasses.replace(
+            self.array.snapshots.create('theirs', self.volume),
+            source=SOURCE)
         self.time = self.client.snapshots.get(
             self.snapshot.snapshot).creation_time
 
@@ -177,6 +185,69 @@ class AdoptedTest(IdentityTest):
         self.assertEqual(stored, self.identity.snapshot(stored, []))
         self.assertIsNone(self.identity.snapshot(
             dataclasses.replace(stored, group=998), []))
+
+    def found_now(self, **changes):
+        """A managed one, and the calls for it."""
+        stored = dataclasses.replace(
+            self.snapshot, **{'named': naming.digest('theirs'), **changes})
+        self.sim.control.clear_journal()
+        found = self.identity.snapshot(stored, [])
+        self.assertIn(found, (stored, None))
+        return found is not None, self.calls()
+
+    def test_its_group_has_a_name_of_cinders(self):
+        """SNP-1: the name of the snapshot begins with it; no call more."""
+        self.assertEqual((True, ['GET snapshots']), self.found_now())
+
+    def test_its_group_is_another_ones(self):
+        """OBJ-7: the ids of the group and of the snapshot came back."""
+        self.array.names.set_group(self.volume.group, 'payroll', 'cvg-1')
+        self.array.names.set_volume(self.volume.volume, 'pay', 'cv-1')
+        self.assertEqual(
+            (False, ['GET snapshots', 'GET volumes', 'GET volumes']),
+            self.found_now())
+
+    def test_its_volume_is_elsewhere(self):
+        self.array.names.set_group(self.volume.group, 'payroll', 'cvg-1')
+        self.array.names.set_volume(self.volume.volume, 'pay', 'cv-1')
+        volumes.create(self.array, name='cv-1', group_name='cvg-1',
+                       size=GIB, dedup=True)
+        self.assertIs(False, self.found_now()[0])
+
+    def test_somebody_renamed_its_group(self):
+        """VG-9: its volume, which is there, tells."""
+        self.array.names.set_group(self.volume.group, 'theirs', 'cvg-1')
+        source = objects.SourceNames(volumes=('cv-1',), groups=('cvg-1',))
+        self.assertEqual((True, ['GET snapshots', 'GET volumes']),
+                         self.found_now(source=source))
+
+    @ddt.data((None, True), (998, False))
+    @ddt.unpack
+    def test_what_the_array_does_not_tell(self, other, expected):
+        """Neither the snapshot's name, nor the volume's group."""
+        volume = self.client.volumes.find(name='cv-1')
+        untold = dataclasses.replace(volume, volume_group=None,
+                                     id=other or volume.id)
+        with mock.patch.object(self.client.volumes, 'find', autospec=True,
+                               return_value=untold):
+            found = self.identity.snapshot_among(
+                dataclasses.replace(self.snapshot,
+                                    named=naming.digest('theirs')),
+                [], [dataclasses.replace(each, name=None)
+                     for each in self.siblings()])
+        self.assertIs(expected, found is not None)
+
+    def test_one_of_a_view(self):
+        """Which is in the group of another volume, with a name of its own."""
+        view = self.array.snapshots.create_view('cv-2', self.snapshot,
+                                                lasting=True)
+        self.snapshot = self.array.snapshots.create('theirs too', view)
+        named = naming.digest('theirs too')
+        for names, expected in ((('cv-2',), True), (('cv-3',), False)):
+            self.assertEqual(
+                (expected, ['GET snapshots']), self.found_now(
+                    named=named, source=objects.SourceNames(
+                        volumes=names, groups=('cvg-1',))))
 
     def test_no_name_was_noted(self):
         """It was there before the row, so it is the one."""

@@ -66,9 +66,10 @@ class ProviderIdTest(unittest.TestCase):
         self.assertEqual(text, provider_id.encode('s1', backing, name_id))
 
     def test_every_field_is_above(self):
-        """But for the time, which comes from the row."""
-        for kind, texts, unseen in ((ArrayVolume, (THIN_CLONE, VIEW), set()),
-                                    (ArraySnapshot, (SNAPSHOT,), {'since'})):
+        """But for the time and the names, which come from the row."""
+        for kind, texts, unseen in (
+                (ArrayVolume, (THIN_CLONE, VIEW), set()),
+                (ArraySnapshot, (SNAPSHOT,), {'since', 'source'})):
             read = [provider_id.decode(kind, 's1', text, ID)
                     for text in texts]
             self.assertEqual(unseen, {

@@ -486,6 +486,19 @@ class SnapshotsTest(ResolverTestCase):
         self.assertEqual(expected,
                          self.resolver.snapshot_names(self.snapshot))
 
+    def test_names_of_what_one_that_was_managed_is_of(self):
+        """OBJ-7: of the volume, and of its group wherever it is."""
+        self.snapshot.provider_id = ids(dataclasses.replace(
+            TAKEN, named=DIGEST))
+        self.snapshot.volume = self.volume
+        source = self.resolver.known_snapshot(self.snapshot).source
+        self.assertEqual(('cv-v1',), source.volumes)
+        self.assertEqual({'cvg-v1', 'rcvg-v1'}, set(source.groups))
+        self.volume.group_id = 'g'
+        source = self.resolver.known_snapshot(self.snapshot).source
+        self.assertEqual({'cvg-v1', 'rcvg-v1', 'ccg-g', 'rccg-g'},
+                         set(source.groups))
+
     def test_one_is_seen_by_its_name(self):
         self.array.identity.snapshot.return_value = TAKEN
         self.assertEqual(TAKEN, self.resolver.confirm_snapshot(
