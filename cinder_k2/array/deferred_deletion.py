@@ -399,7 +399,7 @@ def ids_of(record: rest.VolumeGroup) -> DeferredIds:
 def _is_of_group(snapshot: rest.Snapshot) -> bool:
     if snapshot.source is not None:
         return snapshot.source.resource == 'volume_groups'
-    return snapshot.tells('source') or not _is_view(snapshot)
+    return not _is_view(snapshot)
 
 
 def _is_view(snapshot: rest.Snapshot) -> bool:
@@ -411,9 +411,10 @@ def _may_be_view_of(snapshot: rest.Snapshot,
     """Whether one may be made from another, as far as the array shows.
 
     What is made from a snapshot is a view (SNP-5), whether the array shows it
-    or not.
+    or not. Nothing is made from nothing, so null shows no more than a missing
+    field.
     """
-    if snapshot.source is not None or snapshot.tells('source'):
+    if snapshot.source is not None:
         return snapshot.source == source.ref
     return snapshot.id != source.snapshot and _is_view(snapshot)
 

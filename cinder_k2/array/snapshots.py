@@ -124,6 +124,11 @@ class Snapshots:
         return self._client.snapshots.search(
             volume_group=self._client.volume_groups.ref(group))
 
+    def find_id(self, name: str) -> int | None:
+        """The id of the snapshot or view of that short name. One call."""
+        found = self._client.snapshots.find(short_name=name)
+        return None if found is None else found.id
+
     def find_view(self, name: str) -> tuple[int, int] | None:
         """The view of that short name: its id, and its group's."""
         view = self._client.snapshots.find(short_name=name)

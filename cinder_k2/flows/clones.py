@@ -209,7 +209,7 @@ def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
             f'the array makes no view: {refusal}') from refusal
     except rest.RestError:
         # The array may have created it nevertheless.
-        _discard_view(array, name)
+        _discard_view(array, name, snapshot.group)
         raise
 
 
@@ -227,7 +227,7 @@ class CopyData(engine.Step):
                              [request.name]),
                  request.source_size)
         finally:
-            _discard_view(array, request.view_name)
+            _discard_view(array, request.view_name, snapshot.group)
 
 
 def copied(copy: Copy, array: Array, request: CloneRequest,
@@ -278,13 +278,13 @@ def _group_inputs(request: CloneRequest) -> dict[str, typing.Any]:
     return {'group_name': request.group_name, 'dedup': request.dedup}
 
 
-def _discard_view(array: Array, name: str) -> None:
+def _discard_view(array: Array, name: str, group: int) -> None:
     """Delete a view that may have been made, by its name (OBJ-7)."""
     try:
         with array.cleanup_deadline():
-            made = array.snapshots.find_view(name)
+            made = array.snapshots.find_id(name)
             if made is not None:
-                array.snapshots.delete(*made, [name])
+                array.snapshots.delete(made, group, [name])
     except (rest.RestError, exceptions.K2Error) as error:
         LOG.warning('View %(name)s may be left on the array: %(error)s',
                     {'name': name, 'error': error})
@@ -387,10 +387,10 @@ class Cloner:
     def _discard(self, hidden: ArraySnapshot, name: str) -> None:
         try:
             with self._array.cleanup_deadline():
-                found = self._array.snapshots.find(name)
+                found = self._array.snapshots.find_id(name)
                 if found is not None:
                     self._array.snapshots.delete_parent(
-                        found.snapshot, found.group, [name])
+                        found, hidden.group, [name])
             self._leave(hidden.group)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '

@@ -714,7 +714,7 @@ class ProbeTest(AdminTest):
 
     def test_nobody_to_ask(self) -> None:
         self.array.control.clear_journal()
-        self.failed('give --yes', '--write', answer='')
+        self.failed('use --yes', '--write', answer='')
         self.assertEqual([], self.array.control.journal())
 
     def test_a_place_that_is_none(self) -> None:

@@ -94,8 +94,7 @@ class SnapshotConnections:
     def _check_view(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         """See that the id of the view is still its own (OBJ-7)."""
         name = naming.temporary_view(snapshot.id)
-        found = self._array.snapshots.find_view(name)
-        if found is None or found[0] != view.view:
+        if self._array.snapshots.find_id(name) != view.view:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no view {name} with '
                 f'the id {view.view} any more; try again.')

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cinder_k2.array import deferred_deletion
+from cinder_k2.array import images
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
@@ -117,6 +119,17 @@ class HiddenTest(simulated.SimulatedTest):
                                   self.source)
         self.assertIn('cvg-1:theirs', str(error))
         self.assertNotIn('ccs-2', str(error))
+
+    def test_a_view_whose_source_is_null(self):
+        """A view has a source: null is no more than a missing field."""
+        view, = self.client.snapshots.search(short_name='cv-2')
+        views = [dataclasses.replace(view, source=None)]
+        with mock.patch.object(images, 'holders', autospec=True,
+                               return_value=views):
+            self.assertFalse(
+                self.array.deferred.is_volume_needed(self.source))
+        self.assertTrue(
+            self.array.deferred.is_snapshot_needed(self.snapshot, views))
 
     def test_a_note_that_cannot_be_read_is_not_written_over(self):
         """What else is hidden in the group would never be deleted."""

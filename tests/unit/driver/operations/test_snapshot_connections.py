@@ -109,15 +109,15 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.attaching.connect_backing.assert_called_once_with(
             there, CONNECTOR, mock.ANY)
 
-    @ddt.data(None, (13, 5))
+    @ddt.data(None, 13)
     def test_a_view_whose_id_is_anothers_by_then(self, found):
         """OBJ-7: it is looked up again when the host is held."""
         self.attach()
         verify = self.attaching.connect_backing.call_args.args[2]
-        self.array.snapshots.find_view.return_value = (12, 5)
+        self.array.snapshots.find_id.return_value = 12
         verify()
-        self.array.snapshots.find_view.assert_called_once_with(NAME)
-        self.array.snapshots.find_view.return_value = found
+        self.array.snapshots.find_id.assert_called_once_with(NAME)
+        self.array.snapshots.find_id.return_value = found
         self.assertRaisesRegex(exceptions.ObjectMissing, NAME, verify)
 
     def test_the_view_goes_when_the_host_does_not_get_it(self):
