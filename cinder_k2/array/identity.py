@@ -53,6 +53,11 @@ class Identity:
                 return found
         return None
 
+    def is_current(self, named: objects.NamedVolume) -> bool:
+        """Whether the ids of a volume or view are still its own (OBJ-7)."""
+        found = self.volume(named.backing, named.names)
+        return found is not None and found.mappable == named.backing.mappable
+
     def snapshot(self, stored: objects.ArraySnapshot,
                  names: Sequence[str]) -> objects.ArraySnapshot | None:
         """The current snapshot of a Cinder snapshot. Usually one call.

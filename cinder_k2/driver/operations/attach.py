@@ -24,6 +24,7 @@ from oslo_utils import excutils
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver import chap
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import provider_id
@@ -79,21 +80,25 @@ class Attach:
                 volume, functools.partial(self._resolver.find, volume),
                 connector, host_access.subject(volume))
 
-    def connect_backing(self, backing: ArrayVolume,
-                        connector: transport.Connector,
-                        verify: Callable[[], object]
+    def connect_backing(self, named: NamedVolume,
+                        connector: transport.Connector
                         ) -> dict[str, typing.Any]:
-        """Map what Cinder has no row of to a host.
+        """Map a volume or view without a row in Cinder to a host.
 
-        :param verify: called when the host is held, which may take a while:
-            raises if the ids are another object's by then (OBJ-7)
-        :returns: what os-brick needs to reach it
+        :returns: the connection properties for os-brick
+        :raises ObjectMissing: it is gone when the host is held
         """
-        def find() -> ArrayVolume:
-            verify()
-            return backing
-        return self._connect(None, find, connector,
-                             host_access.subject(None, backing))
+        return self._connect(
+            None, functools.partial(self._confirmed, named), connector,
+            host_access.subject(None, named.backing))
+
+    def _confirmed(self, named: NamedVolume) -> ArrayVolume:
+        if not self._array.identity.is_current(named):
+            raise exceptions.ObjectMissing(
+                f'The array at {self._array.address} no longer has '
+                f'{named.names[0]} with the id {named.backing.mappable.id}; '
+                'try again.')
+        return named.backing
 
     def _connect(self, volume: typing.Any, find: Callable[[], ArrayVolume],
                  connector: transport.Connector, what: Hashable

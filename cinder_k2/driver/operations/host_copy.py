@@ -14,7 +14,6 @@
 
 from collections.abc import Iterator
 import contextlib
-import functools
 import subprocess  # nosec B404
 import threading
 import typing
@@ -133,28 +132,15 @@ class HostCopy:
         may pass before and between (OBJ-7). One call more for each.
         """
         with self._array.deadline(fresh=True):
-            connection = self._attach.connect_backing(
-                copied.backing, connector,
-                functools.partial(self._check_there, copied))
+            connection = self._attach.connect_backing(copied, connector)
         try:
             with self._device(connection) as path:
                 yield path
         finally:
             with self._array.deadline(fresh=True):
+                is_there = self._array.identity.is_current(copied)
                 self._detach.disconnect_backing(
-                    copied.backing if self._is_there(copied) else None,
-                    connector)
-
-    def _check_there(self, copied: NamedVolume) -> None:
-        if not self._is_there(copied):
-            raise exceptions.ObjectMissing(
-                f'{copied.names[0]} was deleted on the array before its data '
-                'could be copied.')
-
-    def _is_there(self, copied: NamedVolume) -> bool:
-        """Whether the ids of a volume or view are still its own."""
-        found = self._array.identity.volume(copied.backing, copied.names)
-        return found is not None and found.mappable == copied.backing.mappable
+                    copied.backing if is_there else None, connector)
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

@@ -12,13 +12,13 @@
 
 """Attaching snapshots, which is how backups read them."""
 
-import functools
 import typing
 
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import clone_sources
@@ -55,8 +55,8 @@ class SnapshotConnections:
             view = self.temporary_view(snapshot)
             try:
                 return self._attach.connect_backing(
-                    view, connector,
-                    functools.partial(self._check_view, view, snapshot))
+                    NamedVolume(view, [naming.temporary_view(snapshot.id)]),
+                    connector)
             except Exception:
                 self.drop_quietly(view, snapshot)
                 raise
@@ -90,14 +90,6 @@ class SnapshotConnections:
         return (self._array.snapshots.view_of(taken, name)
                 or self._array.snapshots.create_view(
                     name, taken, lasting=False))
-
-    def _check_view(self, view: ArrayVolume, snapshot: typing.Any) -> None:
-        """See that the id of the view is still its own (OBJ-7)."""
-        name = naming.temporary_view(snapshot.id)
-        if self._array.snapshots.find_id(name) != view.view:
-            raise exceptions.ObjectMissing(
-                f'The array at {self._array.address} has no view {name} with '
-                f'the id {view.view} any more; try again.')
 
     def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         """Delete a view without raising; another error is to be reported."""

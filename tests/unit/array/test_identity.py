@@ -67,6 +67,17 @@ class VolumeTest(IdentityTest):
             dataclasses.replace(self.volume, shared=True, has_clones=True),
             self.identity.volume(stored, ['cv-1']))
 
+    def test_ids_that_are_current_or_not(self):
+        """OBJ-7: not where the name is gone, or another id has it."""
+        for names, volume, current in (
+                (('cv-2', 'cv-1'), self.volume, True),
+                (('cv-2',), self.volume, False),
+                (('cv-1',), dataclasses.replace(self.volume, volume=999),
+                 False)):
+            with self.subTest(names=names, volume=volume):
+                self.assertIs(current, self.identity.is_current(
+                    objects.NamedVolume(volume, names)))
+
     def test_it_is_in_another_group(self):
         stored = dataclasses.replace(self.volume, group=998)
         self.assertEqual(

@@ -21,6 +21,7 @@ from oslotest import base
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.array import mappings
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
@@ -40,6 +41,7 @@ HOST, OTHER_HOST = 71, 72
 RECORDS = {IQN: 9}
 OURS = rest.Host(HOST, 'cinder-node1-01234567')
 BACKING = ArrayVolume(group=5, volume=6)
+NAMED = NamedVolume(BACKING, ['view'])
 CONNECTOR = {'host': 'node', 'initiator': IQN}
 GROUP = rest.Ref('host_groups', 3)
 
@@ -65,7 +67,8 @@ class ConnectingCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.journal = autospec.Journal()
-        self.array = autospec.array(self.journal, 'mappings', 'volumes')
+        self.array = autospec.array(
+            self.journal, 'identity', 'mappings', 'volumes')
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.peers = {}
         self.resolver.held.side_effect = (
@@ -134,8 +137,7 @@ class ConnectingCase(base.BaseTestCase):
     def connected(self, volume, connector=CONNECTOR):
         """Attach a volume, or what Cinder has no row of."""
         if volume is None:
-            return self.attaching.connect_backing(BACKING, connector,
-                                                  lambda: None)
+            return self.attaching.connect_backing(NAMED, connector)
         return self.attaching.initialize_connection(volume, connector)
 
     def make(self, protection=None):

@@ -126,13 +126,21 @@ class ConnectTest(connecting.ConnectingCase):
 
     def test_what_has_no_row(self):
         """It is verified when the host is held, and before another try."""
-        verify = mock.Mock(side_effect=[None, exceptions.ObjectMissing('x')])
-        self.attaching.connect_backing(BACKING, CONNECTOR, verify)
+        self.array.identity.is_current.side_effect = [True, False]
+        self.connect(None)
         self.assertEqual(held('attach', 'connected',
                               what=str(BACKING.mappable)), self.events)
         self.resolver.find.assert_not_called()
-        self.assertRaises(exceptions.ObjectMissing,
-                          self.attach.call_args.kwargs['verify_volume'])
+        self.assertRaisesRegex(
+            exceptions.ObjectMissing, 'no longer has view with the id 6',
+            self.attach.call_args.kwargs['verify_volume'])
+        self.assertEqual([mock.call(connecting.NAMED)] * 2,
+                         self.array.identity.is_current.mock_calls)
+
+    def test_what_has_no_row_is_gone(self):
+        self.array.identity.is_current.return_value = False
+        self.assertRaises(exceptions.ObjectMissing, self.connect, None)
+        self.attach.assert_not_called()
 
     def test_what_is_gone_when_the_host_is_held(self):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')

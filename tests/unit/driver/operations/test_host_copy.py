@@ -32,8 +32,8 @@ from tests.unit.driver import autospec
 
 VIEW = ArrayVolume(group=1, view=2)
 VOLUME = ArrayVolume(group=3, volume=4)
-SOURCE = NamedVolume(VIEW, ['view'])
-TARGET = NamedVolume(VOLUME, ['old', 'new'])
+SOURCE = NamedVolume(VIEW, ('view',))
+TARGET = NamedVolume(VOLUME, ('old', 'new'))
 CONNECTOR = {'initiator': 'iqn.here'}
 FRESH = '+deadline fresh=True'
 KIB_PER_GIB = 1024 * 1024
@@ -46,8 +46,9 @@ class HostCopyCase(base.BaseTestCase):
         self.journal = autospec.Journal()
         self.events = self.journal.events
         self.array = autospec.array(self.journal, 'identity')
-        self.there = {'view': VIEW, 'new': VOLUME}
-        self.array.identity.volume.side_effect = self._find
+        self.there = {SOURCE: True, TARGET: True}
+        self.array.identity.is_current.side_effect = (
+            lambda named: self.there[named])
         self.attach = autospec.Double(attach.Attach)
         self.detach = autospec.Double(detach.Detach)
         self.attach.connect_backing.side_effect = self._connect
@@ -75,14 +76,9 @@ class HostCopyCase(base.BaseTestCase):
         self.copies = host_copy.HostCopy(self.array, self.attach, self.detach,
                                          self.driver)
 
-    def _find(self, backing, names):
-        found = [self.there[name] for name in names if name in self.there]
-        return found[0] if found else None
-
-    def _connect(self, backing, connector, verify):
-        verify()
-        self.events.append(f'connect {backing.mappable.id}')
-        return {'data': backing.mappable.id}
+    def _connect(self, named, connector):
+        self.events.append(f'connect {named.backing.mappable.id}')
+        return {'data': named.backing.mappable.id}
 
     def _device(self, connection):
         brick = mock.Mock(spec_set=['disconnect_volume'])
@@ -116,16 +112,14 @@ class CopyTest(HostCopyCase):
         self.properties.assert_called_once_with(
             mock.sentinel.use, mock.sentinel.enforce)
         self.assertEqual(
-            [mock.call(VIEW, CONNECTOR, mock.ANY),
-             mock.call(VOLUME, CONNECTOR, mock.ANY)],
+            [mock.call(SOURCE, CONNECTOR), mock.call(TARGET, CONNECTOR)],
             self.attach.connect_backing.mock_calls)
         self.assertEqual(
             [mock.call(VOLUME, CONNECTOR), mock.call(VIEW, CONNECTOR)],
             self.detach.disconnect_backing.mock_calls)
         self.assertEqual(
-            [mock.call(one.backing, one.names)
-             for one in (SOURCE, TARGET, TARGET, SOURCE)],
-            self.array.identity.volume.mock_calls)
+            [mock.call(TARGET), mock.call(SOURCE)],
+            self.array.identity.is_current.mock_calls)
 
     @ddt.data((1024, 1), (1025, 2), (2047, 2), (1, 1))
     @ddt.unpack
@@ -183,20 +177,10 @@ class CopyTest(HostCopyCase):
                           SOURCE, TARGET, 1)
         self.assertEqual([*ATTACHED[:4], *DETACHED[4:]], self.events)
 
-    @ddt.data(None, ArrayVolume(group=3, volume=40))
-    def test_a_target_that_is_gone(self, found):
+    def test_a_target_that_goes_while_it_is_copied(self):
         """Its id may be another's by now (OBJ-7)."""
-        self.there['new'] = found
-        error = self.assertRaises(exceptions.ObjectMissing, self.copies.copy,
-                                  SOURCE, TARGET, 1)
-        self.assertIn('old was deleted on the array', str(error))
-        self.assertEqual([*ATTACHED[:4], FRESH, '-deadline', *DETACHED[4:]],
-                         self.events)
-
-    @ddt.data(None, ArrayVolume(group=3, volume=40))
-    def test_a_target_that_goes_while_it_is_copied(self, found):
         self.copy_volume.side_effect = (
-            lambda *args, **how: self.there.update(new=found))
+            lambda *args, **how: self.there.update({TARGET: False}))
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual([
             'disconnect None' if event == 'disconnect 4' else event

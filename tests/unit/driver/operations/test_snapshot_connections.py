@@ -12,13 +12,12 @@
 
 """Attaching snapshots: the view lives while a host reads it."""
 
-from unittest import mock
-
 import ddt
 from oslotest import base
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import detach
@@ -99,7 +98,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.array.snapshots.create_view.assert_called_once_with(
             NAME, CONFIRMED, lasting=False)
         self.attaching.connect_backing.assert_called_once_with(
-            VIEW, CONNECTOR, mock.ANY)
+            NamedVolume(VIEW, [NAME]), CONNECTOR)
 
     def test_another_host(self):
         there = ArrayVolume(group=5, view=13)
@@ -107,18 +106,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.attach()
         self.array.snapshots.create_view.assert_not_called()
         self.attaching.connect_backing.assert_called_once_with(
-            there, CONNECTOR, mock.ANY)
-
-    @ddt.data(None, 13)
-    def test_a_view_whose_id_is_anothers_by_then(self, found):
-        """OBJ-7: it is looked up again when the host is held."""
-        self.attach()
-        verify = self.attaching.connect_backing.call_args.args[2]
-        self.array.snapshots.find_id.return_value = 12
-        verify()
-        self.array.snapshots.find_id.assert_called_once_with(NAME)
-        self.array.snapshots.find_id.return_value = found
-        self.assertRaisesRegex(exceptions.ObjectMissing, NAME, verify)
+            NamedVolume(there, [NAME]), CONNECTOR)
 
     def test_the_view_goes_when_the_host_does_not_get_it(self):
         self.journal.record(self.attaching.connect_backing, 'connect',
