@@ -179,6 +179,15 @@ def host(connector_host: str, initiators: list[str]) -> str:
     return _drawn(connector_host, [connector_host, *sorted(initiators)])
 
 
+def host_of_iqn(iqn: str) -> str:
+    """Name for a host whose own name may be another's.
+
+    Derived from its IQN, whatever its case (INI-5): a machine has one, also
+    where the services on it call it by different names.
+    """
+    return _of_iqn(iqn)
+
+
 def in_tree_host(text: str) -> str:
     """Name that the in-tree driver gives to a host.
 
@@ -215,8 +224,7 @@ def chap_profile(iqn: str) -> str:
     name: a host logs in with the IQN only, and it is known without asking the
     array.
     """
-    iqn = iqn.lower()
-    return _drawn(iqn.rpartition(':')[2], [iqn])
+    return _of_iqn(iqn)
 
 
 def is_our_chap_profile(name: str) -> bool:
@@ -247,6 +255,11 @@ def is_of_probe(name: str, token: str) -> bool:
     return re.fullmatch('[0-9a-f]{8}', token) is not None and (
         name == probe_wwpn(token)
         or name.startswith((probe(token, ''), probe_iqn(token, ''))))
+
+
+def _of_iqn(iqn: str) -> str:
+    iqn = iqn.lower()
+    return _drawn(iqn.rpartition(':')[2], [iqn])
 
 
 def _drawn(text: str, seeds: list[str]) -> str:

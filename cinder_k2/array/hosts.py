@@ -73,7 +73,7 @@ class Sought:
 
     def may_have(self, name: str) -> bool:
         """Whether it may be a host that this driver gave another name."""
-        return bool(self.names) and naming.may_be_same_host(name, self.name)
+        return any(naming.may_be_same_host(name, own) for own in self.names)
 
     def has_any(self, initiators: Iterable[str]) -> bool:
         """Whether any of these is one of its own (INI-4, INI-5)."""

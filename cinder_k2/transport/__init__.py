@@ -61,6 +61,14 @@ class Transport(typing.Protocol):
         :raises NoInitiators: it has none
         """
 
+    def host_names(self, connector: Connector, unique: bool) -> list[str]:
+        """Names that this driver gives a host, that of a new one first.
+
+        :param unique: whether no other host calls itself by the same name,
+            and this one always by one
+        :raises NoInitiators: it has none
+        """
+
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The target ports for these initiators.
 

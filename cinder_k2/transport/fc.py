@@ -19,6 +19,7 @@ import typing
 from cinder_k2.array import Array
 from cinder_k2.array import hosts
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import transport
 
 TargetMap = dict[str, list[str]]
@@ -91,6 +92,20 @@ class FCTransport:
         if isinstance(wwpns, str):
             wwpns = [wwpns]
         return sorted({_with_colons(wwpn) for wwpn in wwpns})
+
+    def host_names(self, connector: transport.Connector, unique: bool
+                   ) -> list[str]:
+        """As in the protocol: by its first WWNN where names are not unique.
+
+        On an array that does not search for WWPNs only hosts whose names
+        differ in the digest are compared with it.
+        """
+        wwpns = self.initiators(connector)
+        named = naming.host(connector.get('host', ''), wwpns)
+        node = (connector.get('wwnns') or [''])[0]
+        if unique or not node:
+            return [named]
+        return [naming.host(_without_colons(node), wwpns), named]
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The healthy target ports that these initiators see.

@@ -20,6 +20,7 @@ import typing
 from cinder_k2.array import Array
 from cinder_k2.array import hosts
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import transport
 
 PORT = 3260
@@ -81,6 +82,17 @@ class ISCSITransport:
         if not iqn:
             raise transport.NoInitiators('initiator')
         return [str(iqn)]
+
+    def host_names(self, connector: transport.Connector, unique: bool
+                   ) -> list[str]:
+        """As in the protocol: by its IQN alone where names are not unique.
+
+        On an array that does not search for IQNs it is found by its name
+        only, and is to be found whatever it calls itself.
+        """
+        iqn, = self.initiators(connector)
+        named = naming.host(connector.get('host', ''), [iqn])
+        return [named] if unique else [naming.host_of_iqn(iqn), named]
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The usable portals, and the target name they share.

@@ -347,8 +347,11 @@ class Backend:
 
     def change_driver(self, protocol: str) -> bool:
         """Set another driver in the section, and restart."""
-        self.cinder.set_section(self.name, {
-            'volume_driver': DRIVERS.get(protocol, protocol)})
+        return self.change(volume_driver=DRIVERS.get(protocol, protocol))
+
+    def change(self, **options: Any) -> bool:
+        """Set options in the section, and restart."""
+        self.cinder.set_section(self.name, options)
         return self.restart()
 
     @property

@@ -134,6 +134,29 @@ class HostsTest(FloorBase):
         self._attach_beside(first, other, host)
         self.assertNotIn('hosts', self.left())
 
+    @ddt.data('400', 'no_hits')
+    def test_one_of_two_names(self, refusal: str) -> None:
+        """INI-3: services of one machine call it by different names."""
+        self.switch(refuse_unlisted=refusal)
+        self.own(self.protocol, unique_fqdn_network=False)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        first = self.backend.attach(volume, host)
+        self._attach_beside(first, other, {**host, 'host': 'another-name'})
+        self.assertNotIn('hosts', self.left())
+
+    @ddt.data('400', 'no_hits')
+    def test_named_before_names_were_not_unique(self, refusal: str) -> None:
+        """It is found under the name that it was given first."""
+        self.switch(refuse_unlisted=refusal)
+        self.own(self.protocol)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        first = self.backend.attach(volume, host)
+        self.assertTrue(self.backend.change(unique_fqdn_network=False))
+        self._attach_beside(first, other, host)
+        self.assertNotIn('hosts', self.left())
+
     @ddt.data('400', 'drop', 'no_hits')
     def test_members_of_a_host_group(self, refusal: str) -> None:
         """MAP-6: a volume of both stays mapped until the last one leaves."""

@@ -117,6 +117,13 @@ class HostNamesTest(unittest.TestCase):
         self.assertEqual(naming.host('node', ['a', 'b']),
                          naming.host('node', ['b', 'a']))
 
+    def test_hosts_named_by_their_iqns(self):
+        """INI-5: an IQN has no case."""
+        name = naming.host_of_iqn('iqn.x:Node')
+        self.assertTrue(naming.is_our_host(name))
+        self.assertEqual(name, naming.host_of_iqn('IQN.X:node'))
+        self.assertNotEqual(name, naming.host_of_iqn('iqn.y:node'))
+
     def test_one_host_with_other_initiators(self):
         """Its names differ in the digest only."""
         name = naming.host('node', ['a', 'b'])

@@ -69,16 +69,17 @@ class HostAccess:
     def sought(self, connector: transport.Connector) -> array_hosts.Sought:
         """The host of a connector to look for, by initiators and names.
 
-        The in-tree driver names hosts according to ``unique_fqdn_network``.
+        Both drivers name hosts according to ``unique_fqdn_network``.
         """
         initiators = self._transport.initiators(connector)
         first = connector.get('initiator') or (
             connector.get('wwnns') or [''])[0]
         other = (connector.get('host', first) if self._unique_fqdn_network
                  else first[::-1])
+        names = self._transport.host_names(connector,
+                                           self._unique_fqdn_network)
         return array_hosts.Sought(tuple(initiators), tuple(filter(None, (
-            naming.host(connector.get('host', ''), initiators),
-            naming.in_tree_host(other)))))
+            *names, naming.in_tree_host(other)))))
 
     @contextlib.contextmanager
     def held(self, initiators: Iterable[str], what: Hashable = None,

@@ -253,6 +253,12 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.registered()
         self.assert_not_found(PORTS[0], PORTS[1], PORTS[3])
 
+    def test_one_that_had_another_name(self):
+        host = self.registered(*PORTS[:2])
+        self.assertEqual(host, self.hosts.locate(hosts.Sought(
+            (PORTS[0],), (naming.host('2000aa', [PORTS[0]]),
+                          naming.host('node1', [PORTS[0]]), 'aa0002'))).host)
+
     def test_hosts_that_the_caller_knows(self):
         host = self.registered(PORTS[0], name='node2', mapped=False)
         self.assertEqual({host: {PORTS[0]: mock.ANY}}, self.hosts.owners(

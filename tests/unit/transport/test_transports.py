@@ -18,6 +18,7 @@ from unittest import mock
 import ddt
 
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import transport
 from cinder_k2.transport import fc
 from cinder_k2.transport import iscsi
@@ -95,6 +96,25 @@ class ISCSITest(unittest.TestCase):
             iscsi.ISCSITransport(ANY).initiators(connector)
         self.assertEqual('initiator', caught.exception.missing)
 
+    def test_host_names_with_the_host_s_own(self):
+        transport_ = iscsi.ISCSITransport(ANY)
+        node, other = ({'host': name, 'initiator': IQN}
+                       for name in ('node', 'node.example.com'))
+        self.assertEqual([naming.host('node', [IQN])],
+                         transport_.host_names(node, unique=True))
+        self.assertNotEqual(transport_.host_names(node, unique=True),
+                            transport_.host_names(other, unique=True))
+
+    def test_host_names_by_the_iqn_alone(self):
+        """Where names are not unique; the former name is looked for, too."""
+        transport_ = iscsi.ISCSITransport(ANY)
+        names = [transport_.host_names({'host': host, 'initiator': IQN},
+                                       unique=False)
+                 for host in ('node', 'node.example.com')]
+        self.assertEqual(names[0][0], names[1][0])
+        self.assertEqual([naming.host_of_iqn(IQN), naming.host('node', [IQN])],
+                         names[0])
+
 
 class TwoFabrics:
     """A lookup service that sees one port of each side on each fabric."""
@@ -111,6 +131,16 @@ class FCTest(unittest.TestCase):
     TARGETS = ['50:02:4F:A1:B2:00:01:00', '50:02:4f:a1:b2:00:01:01',
                '50:02:4f:a1:b2:00:01:02']
     HOST = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
+
+    @ddt.data((True, ['2000aa'], []), (False, ['20:00:AA', '2000bb'],
+                                       ['2000aa']), (False, [], []))
+    @ddt.unpack
+    def test_host_names(self, unique, nodes, by_node):
+        """By its first WWNN before its own name, where that is not unique."""
+        self.assertEqual(
+            [naming.host(name, self.HOST) for name in (*by_node, 'node')],
+            fc.FCTransport(None).host_names(
+                {'host': 'node', 'wwpns': self.HOST, 'wwnns': nodes}, unique))
 
     def test_without_lookup_every_initiator_sees_every_target(self):
         data = fc.FCTransport(None).targets(

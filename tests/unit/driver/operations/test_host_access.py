@@ -20,7 +20,6 @@ from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts
 from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
-from cinder_k2 import naming
 from cinder_k2 import transport
 from tests.unit.driver import autospec
 from tests.unit.driver import rows
@@ -38,6 +37,7 @@ class HostAccessTest(testtools.TestCase):
         self.array = autospec.array(self.journal)
         self.transport = autospec.Double(transport.Transport)
         self.transport.initiators.return_value = [IQN]
+        self.transport.host_names.return_value = ['own', 'former']
         self.holds = autospec.Double(host_holds.HostHolds)
         self.holds.hold.side_effect = self.journal.context(
             'hold', mock.sentinel.hold)
@@ -65,13 +65,13 @@ class HostAccessTest(testtools.TestCase):
         sought = self.make(unique).sought(connector)
         self.assertEqual((IQN,), sought.initiators)
         self.transport.initiators.assert_called_once_with(connector)
-        own, *others = sought.names
-        self.assertEqual(naming.host(connector.get('host', ''), [IQN]), own)
-        self.assertEqual([in_tree] if in_tree else [], others)
+        self.transport.host_names.assert_called_once_with(connector, unique)
+        self.assertEqual(('own', 'former', *([in_tree] if in_tree else [])),
+                         sought.names)
 
     def test_a_connector_that_names_nothing(self):
         self.transport.initiators.return_value = []
-        self.assertEqual(hosts.Sought((), (naming.host('', []),)),
+        self.assertEqual(hosts.Sought((), ('own', 'former')),
                          self.make(unique_fqdn_network=False).sought({}))
 
     def test_time_for_the_array_begins_when_the_host_is_held(self):
