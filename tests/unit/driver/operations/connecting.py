@@ -31,6 +31,7 @@ from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import zoning
 from cinder_k2.flows import hosts
+from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import transport
 from tests.unit.driver import autospec
@@ -82,6 +83,8 @@ class ConnectingCase(base.BaseTestCase):
         self.transport.hosts.side_effect = {
             self.array: self.registry}.__getitem__
         self.transport.initiators.return_value = [IQN]
+        self.transport.host_names.side_effect = (
+            lambda connector, unique: [naming.host(connector['host'], [IQN])])
         self.targets = autospec.Double(transport.Targets)
         self.transport.targets.return_value = self.targets
         self.targets.properties.side_effect = lambda lun: {
