@@ -13,7 +13,6 @@
 """Detach volumes from hosts."""
 
 from collections.abc import Callable
-from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Set
@@ -31,6 +30,7 @@ from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import volume_holders
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts as host_flows
 from cinder_k2 import rest
@@ -70,6 +70,7 @@ class Detach:
         self._hosts = hosts
         self._zoning = fabric.zoning
         self._chap = fabric.protection
+        self._holders = volume_holders.VolumeHolders(array, hosts.registry)
         self._users = attachments.Attachments(fabric.transport)
 
     def terminate_connection(self, volume: typing.Any,
@@ -238,7 +239,7 @@ class Detach:
         """
         initiators = list(sought.initiators)
         if owners is None:
-            owners = self._holding_owners(backing, sought)
+            owners = self._holders.owners(backing, sought)
         busy = {host for host in owners if self._unmap(
             volume, backing, host, sought, not hold.is_alone)}
         idle = owners.keys() - busy
@@ -281,99 +282,11 @@ class Detach:
         """
         done = self._array.mappings.unmap(backing, host, shared=shared)
         if not done.found:
-            group = self._group_of(host, backing)
+            group = self._holders.group_of(host, backing)
             if group is not None:
                 self._unmap_from_group(volume, backing, group, sought)
                 return True
         return done.busy
-
-    def _group_of(self, host: int, backing: ArrayVolume | None
-                  ) -> rest.Ref | None:
-        """The host group through which a host may have a volume.
-
-        One call more if the array does not tell the host's group.
-
-        :raises HostUnknown: it does not, and some group has the volume
-        """
-        try:
-            return self._array.mappings.group_of(host)
-        except exceptions.HostUnknown as error:
-            if backing is not None and any(
-                    holder is None or holder.resource == 'host_groups'
-                    for holder in self._holders(backing)):
-                self._check_unmapped(backing, str(error))
-            return None
-
-    def _holding_owners(self, backing: ArrayVolume | None,
-                        sought: array_hosts.Sought
-                        ) -> Mapping[int, Mapping[str, int]]:
-        """Find a host that no name finds among those that have a volume.
-
-        By the initiators that the array shows of these. One call, and up to
-        two for each host that has the volume.
-
-        :returns: as ``Hosts.owners``; nothing if it does not have the volume
-        :raises HostUnknown: it may have it
-        """
-        if backing is None:
-            return {}
-        holders = self._holders(backing)
-        shown = self._hosts.registry.initiators_of(
-            holder.id for holder in holders if _is_host(holder))
-        owners = {host: initiators for host, initiators in shown.items()
-                  if sought.has_any(initiators)}
-        if not owners:
-            self._check_not_left(backing, sought, holders, shown)
-        return owners
-
-    def _check_not_left(self, backing: ArrayVolume,
-                        sought: array_hosts.Sought,
-                        holders: Iterable[rest.Ref | None],
-                        shown: Container[int]) -> None:
-        """See that a host that cannot be found does not have a volume.
-
-        One call for each host that has it.
-
-        :param holders: the hosts and host groups that have it
-        :param shown: hosts of which the array shows the initiators
-        :raises HostUnknown: it may have it
-        """
-        if not all(_is_host(holder)
-                   and self._is_another(holder.id, sought, shown)
-                   for holder in holders):
-            self._check_unmapped(backing, (
-                f'The array at {self._array.address} does not show which '
-                f'host has {", ".join(sought.initiators)}, and none is named '
-                f'{" or ".join(sought.names)}.'))
-
-    def _is_another(self, host: int, sought: array_hosts.Sought,
-                    shown: Container[int]) -> bool:
-        """Whether a host with none of the initiators is known to be another.
-
-        This driver named it, and the array shows that it has others, or the
-        name differs in more than the digest. One call.
-        """
-        ours = self._hosts.registry.ours(host)
-        return ours is not None and (
-            host in shown or not sought.may_have(ours.name))
-
-    def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
-        """The hosts and host groups that have a volume. One call."""
-        return [mapping.host for mapping in
-                self._array.mappings.of_volumes(backing.mappable)]
-
-    def _check_unmapped(self, backing: ArrayVolume, why: str) -> None:
-        """See that a volume is not left mapped to what may be its host.
-
-        :param why: why that is not known
-        :raises HostUnknown: it may be
-        """
-        try:
-            self._array.volumes.check_unmapped(backing)
-        except exceptions.StillMapped as mapped:
-            raise exceptions.HostUnknown(
-                f'{why} {mapped} It stays mapped. A forced detach unmaps it '
-                'from all hosts and host groups.') from mapped
 
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,
@@ -445,8 +358,3 @@ class Detach:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
-
-
-def _is_host(holder: rest.Ref | None) -> typing.TypeGuard[rest.Ref]:
-    """Whether what has a volume is a host and not a host group."""
-    return holder is not None and holder.resource == 'hosts'

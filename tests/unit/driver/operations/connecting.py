@@ -29,6 +29,7 @@ from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import volume_holders
 from cinder_k2.driver.operations import zoning
 from cinder_k2.flows import hosts
 from cinder_k2 import naming
@@ -111,6 +112,11 @@ class ConnectingCase(base.BaseTestCase):
         self.holds = autospec.Double(host_holds.HostHolds)
         self.holds.hold.side_effect = self.journal.context('hold', self.hold)
         autospec.replace(self, host_holds, 'HostHolds', lambda: self.holds)
+        self.holders = autospec.Double(volume_holders.VolumeHolders)
+        self.holders.group_of.return_value = None
+        autospec.replace(self, volume_holders, 'VolumeHolders',
+                         lambda *args: {(self.array, self.registry):
+                                        self.holders}[args])
         self.journal.record_locks(self)
         self.attach = autospec.patched(self, hosts, 'attach')
         self.attach.return_value = hosts.Attached(lun=4)

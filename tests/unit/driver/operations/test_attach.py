@@ -101,7 +101,7 @@ class ConnectTest(connecting.ConnectingCase):
         self.assertEqual((IQN,), self.sought.initiators)
         self.transport.initiators.assert_called_once_with(CONNECTOR)
         self.transport.targets.assert_called_once_with(self.array, [IQN])
-        self.transport.hosts.assert_called_once_with(self.array)
+        self.transport.hosts.assert_called_with(self.array)
 
     def verify_volume(self, volume):
         """What the flow may call before it maps once more."""
@@ -266,7 +266,7 @@ class FailedConnectTest(connecting.ConnectingCase):
         """Other members that use the volume keep it."""
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.mappings.group_of.return_value = GROUP
+        self.holders.group_of.return_value = GROUP
         self.connect(self.volume)
         self.users.elsewhere.assert_called_once_with(self.volume, [IQN])
         self.array.mappings.unmap_from_group.assert_called_once_with(

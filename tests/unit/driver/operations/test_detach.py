@@ -40,9 +40,7 @@ IDLE = connecting.IDLE
 SETTLED = connecting.SETTLED
 held = connecting.held
 mapping = connecting.mapping
-UNTOLD = exceptions.HostUnknown('The group is not told.')
 OTHER_CONNECTOR = {'host': 'other', 'initiator': 'iqn.b'}
-STILL_MAPPED = exceptions.StillMapped('/volumes/6', 'is mapped to x.')
 
 
 @ddt.ddt
@@ -88,7 +86,7 @@ class DisconnectTest(connecting.ConnectingCase):
         self.assertNotIn('remove', self.events)
         self.zoning.now_idle.assert_not_called()
         self.zoning.report.assert_called_once_with(frozenset())
-        self.array.mappings.group_of.assert_not_called()
+        self.holders.group_of.assert_not_called()
 
     def test_another_attachment_needs_it(self):
         self.users.using.return_value = 2
@@ -152,82 +150,24 @@ class DisconnectTest(connecting.ConnectingCase):
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.zoning.report.assert_called_once_with({IQN})
 
-    def untold(self, *holders):
-        """The array does not show which host it is; these are mapped."""
+    def test_a_host_that_the_array_does_not_show(self):
+        """It is looked for among those that have the volume."""
         self.registry.owners.return_value = None
-        self.array.mappings.of_volumes.return_value = [
-            rest.Mapping(number, host, BACKING.mappable)
-            for number, host in enumerate(holders)]
-        self.registry.ours.side_effect = {OTHER_HOST: OURS}.get
-        self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
-
-    @ddt.data([rest.Ref('hosts', HOST)], [GROUP], [None],
-              [rest.Ref('hosts', OTHER_HOST), rest.Ref('hosts', HOST)])
-    def test_a_host_that_the_array_does_not_show(self, holders):
-        """The volume is not reported as detached while it may have it."""
-        self.untold(*holders)
-        for disconnect in (self.disconnect, lambda: (
-                self.detaching.disconnect_backing(BACKING, CONNECTOR))):
-            error = self.assertRaises(exceptions.HostUnknown, disconnect)
-            self.assertIn(f'which host has {IQN}', str(error))
-            self.assertIn('/volumes/6 is mapped to x.', str(error))
-        self.zoning.now_idle.assert_not_called()
-        self.array.mappings.of_volumes.assert_called_with(BACKING.mappable)
-        self.array.volumes.check_unmapped.assert_called_with(BACKING)
-
-    def similar(self, **shown):
-        """A host of ours has the volume, whose name differs in the digest."""
-        name = self.detaching._hosts.sought(CONNECTOR).name
-        self.untold(rest.Ref('hosts', OTHER_HOST))
-        self.registry.ours.side_effect = {OTHER_HOST: rest.Host(
-            OTHER_HOST, f'{name[:-8]}01234567')}.get
-        self.registry.initiators_of.side_effect = (
-            lambda hosts: {host: shown for host in hosts} if shown else {})
-
-    def test_a_similar_name(self):
-        """It may be the one, registered with other initiators."""
-        self.similar()
-        error = self.assertRaises(exceptions.HostUnknown, self.disconnect)
-        self.assertIn('/volumes/6 is mapped to x.', str(error))
-        self.zoning.now_idle.assert_not_called()
-
-    def test_a_similar_name_that_has_other_initiators(self):
-        self.similar(**{'iqn.b': 8})
+        self.holders.owners.return_value = {HOST: RECORDS}
         self.disconnect()
-        self.assertNotIn('unmap', self.events)
-        self.zoning.report.assert_called_once_with({IQN})
-
-    def test_one_that_shows_its_initiators(self):
-        """INI-5: whatever its name is."""
-        shown = {IQN.upper(): 9, 'iqn.b': 8}
-        self.untold(rest.Ref('hosts', HOST), GROUP, None)
-        self.registry.initiators_of.side_effect = (
-            lambda hosts: {host: shown for host in hosts})
-        self.disconnect()
+        self.holders.owners.assert_called_once_with(
+            BACKING, self.detaching._hosts.sought(CONNECTOR))
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
-        self.array.volumes.check_unmapped.assert_not_called()
-        self.zoning.report.assert_called_once_with({IQN})
 
-    @ddt.data([], [rest.Ref('hosts', OTHER_HOST)])
-    def test_a_host_that_is_not_shown_and_has_nothing(self, holders):
-        """A host that the driver named otherwise is another one."""
-        self.untold(*holders)
-        self.disconnect()
-        self.array.volumes.check_unmapped.assert_not_called()
-        self.zoning.report.assert_called_once_with({IQN})
-
-    def test_what_was_mapped_is_unmapped_meanwhile(self):
-        self.untold(rest.Ref('hosts', HOST))
-        self.array.volumes.check_unmapped.side_effect = None
-        self.disconnect()
-        self.zoning.report.assert_called_once_with({IQN})
-
-    def test_a_volume_that_is_gone_from_a_host_that_is_not_shown(self):
-        self.untold(rest.Ref('hosts', HOST))
-        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
-        self.disconnect()
-        self.array.mappings.of_volumes.assert_not_called()
+    def test_a_host_that_may_have_the_volume(self):
+        """The volume is not reported as detached."""
+        self.registry.owners.return_value = None
+        self.holders.owners.side_effect = exceptions.HostUnknown('untold')
+        for disconnect in (self.disconnect, lambda: (
+                self.detaching.disconnect_backing(BACKING, CONNECTOR))):
+            self.assertRaises(exceptions.HostUnknown, disconnect)
+        self.zoning.now_idle.assert_not_called()
 
     def test_the_profile_goes_with_the_host(self):
         protection = autospec.Double(chap.Chap)
@@ -340,7 +280,7 @@ class HostGroupTest(connecting.ConnectingCase):
         super().setUp()
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.mappings.group_of.side_effect = {HOST: GROUP}.get
+        self.holders.group_of.return_value = GROUP
         self.journal.record(self.users.elsewhere, 'elsewhere')
 
     def disconnect(self):
@@ -359,42 +299,18 @@ class HostGroupTest(connecting.ConnectingCase):
 
     def test_a_host_without_a_group(self):
         """It did not have the volume, and goes if it is idle."""
-        self.array.mappings.group_of.side_effect = {}.get
+        self.holders.group_of.return_value = None
         self.disconnect()
-        self.array.mappings.group_of.assert_called_once_with(HOST)
+        self.holders.group_of.assert_called_once_with(HOST, BACKING)
         self.array.mappings.unmap_from_group.assert_not_called()
         self.assertIn('remove', self.events)
 
     def test_a_busy_host_without_a_group(self):
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=True)
-        self.array.mappings.group_of.side_effect = {}.get
+        self.holders.group_of.return_value = None
         self.disconnect()
         self.assertNotIn('remove', self.events)
-
-    @ddt.data([GROUP], [None, rest.Ref('hosts', HOST)])
-    def test_a_group_that_the_array_does_not_tell(self, holders):
-        """Some group has the volume: it is not known to be unmapped."""
-        self.array.mappings.group_of.side_effect = UNTOLD
-        self.array.mappings.of_volumes.return_value = [
-            rest.Mapping(number, host, BACKING.mappable)
-            for number, host in enumerate(holders)]
-        self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
-        error = self.assertRaises(exceptions.HostUnknown, self.disconnect)
-        self.assertIn('not told. /volumes/6 is mapped to x. It', str(error))
-        self.array.mappings.of_volumes.assert_called_once_with(
-            BACKING.mappable)
-
-    @ddt.data([], [rest.Ref('hosts', OTHER_HOST)])
-    def test_no_group_has_the_volume(self, holders):
-        """Then it does not matter which one the host is in."""
-        self.array.mappings.group_of.side_effect = UNTOLD
-        self.array.mappings.of_volumes.return_value = [
-            rest.Mapping(number, host, BACKING.mappable)
-            for number, host in enumerate(holders)]
-        self.disconnect()
-        self.array.mappings.unmap_from_group.assert_not_called()
-        self.assertIn('remove', self.events)
 
     def elsewhere(self, group, hosts={OTHER_HOST: {'iqn.b': 8}}):
         """Another attachment, to a host of that group."""
@@ -404,8 +320,7 @@ class HostGroupTest(connecting.ConnectingCase):
         other = self.detaching._hosts.sought(OTHER_CONNECTOR)
         self.registry.owners.side_effect = lambda sought: (
             hosts if sought == other else {HOST: RECORDS})
-        self.array.mappings.group_of.side_effect = {
-            HOST: GROUP, OTHER_HOST: group}.get
+        self.array.mappings.group_of.side_effect = {OTHER_HOST: group}.get
 
     def test_another_member_uses_it(self):
         self.elsewhere(GROUP)
@@ -439,12 +354,6 @@ class HostGroupTest(connecting.ConnectingCase):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.disconnect()
         self.array.mappings.unmap_from_group.assert_not_called()
-
-    def test_a_volume_that_is_gone_and_a_group_that_is_not_told(self):
-        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
-        self.array.mappings.group_of.side_effect = UNTOLD
-        self.disconnect()
-        self.array.mappings.of_volumes.assert_not_called()
 
     def test_what_has_no_row(self):
         self.assertEqual(SETTLED, self.detaching.disconnect_backing(
@@ -638,7 +547,9 @@ class KeptTest(connecting.ConnectingCase):
     def in_a_group(self, *elsewhere):
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.mappings.group_of.return_value = GROUP
+        for group_of in (self.holders.group_of,
+                         self.array.mappings.group_of):
+            group_of.return_value = GROUP
         self.users.elsewhere.return_value = list(elsewhere)
 
     def test_a_host_group_that_no_member_needs(self):

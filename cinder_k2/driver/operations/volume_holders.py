@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What has a volume, where the array does not show which host is which."""
+
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Mapping
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.array import ArrayVolume
+from cinder_k2.array import hosts as array_hosts
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+
+
+class VolumeHolders:
+    """Looks among the hosts and host groups that have a volume.
+
+    For a detach on an array that does not show whose an initiator is, or to
+    which group a host belongs: an unknown host is not taken for one that does
+    not have the volume.
+
+    """
+
+    def __init__(self, array: Array, registry: array_hosts.Hosts) -> None:
+        self._array = array
+        self._registry = registry
+
+    def owners(self, backing: ArrayVolume | None, sought: array_hosts.Sought
+               ) -> Mapping[int, Mapping[str, int]]:
+        """Find a host that no name finds among those that have a volume.
+
+        By the initiators that the array shows of these. One call, and up to
+        two for each host that has the volume.
+
+        :returns: as ``Hosts.owners``; nothing if it does not have the volume
+        :raises HostUnknown: it may have it
+        """
+        if backing is None:
+            return {}
+        holders = self._holders(backing)
+        shown = self._registry.initiators_of(
+            holder.id for holder in holders if _is_host(holder))
+        owners = {host: initiators for host, initiators in shown.items()
+                  if sought.has_any(initiators)}
+        if not owners:
+            self._check_absent(backing, sought, holders, shown)
+        return owners
+
+    def group_of(self, host: int, backing: ArrayVolume | None
+                 ) -> rest.Ref | None:
+        """The host group through which a host may have a volume.
+
+        One call more if the array does not tell the host's group.
+
+        :raises HostUnknown: it does not, and some group has the volume
+        """
+        try:
+            return self._array.mappings.group_of(host)
+        except exceptions.HostUnknown as error:
+            if backing is not None and any(
+                    holder is None or holder.resource == 'host_groups'
+                    for holder in self._holders(backing)):
+                self._check_unmapped(backing, str(error))
+            return None
+
+    def _check_absent(self, backing: ArrayVolume, sought: array_hosts.Sought,
+                      holders: Iterable[rest.Ref | None],
+                      shown: Container[int]) -> None:
+        """See that a host that cannot be found does not have a volume.
+
+        One call for each host that has it.
+
+        :param holders: the hosts and host groups that have it
+        :param shown: hosts of which the array shows the initiators
+        :raises HostUnknown: it may have it
+        """
+        if not all(_is_host(holder)
+                   and self._is_another(holder.id, sought, shown)
+                   for holder in holders):
+            self._check_unmapped(backing, (
+                f'The array at {self._array.address} does not show which '
+                f'host has {", ".join(sought.initiators)}, and none is named '
+                f'{" or ".join(sought.names)}.'))
+
+    def _is_another(self, host: int, sought: array_hosts.Sought,
+                    shown: Container[int]) -> bool:
+        """Whether a host with none of the initiators is known to be another.
+
+        This driver named it, and the array shows that it has others, or the
+        name differs in more than the digest. One call.
+        """
+        ours = self._registry.ours(host)
+        return ours is not None and (
+            host in shown or not sought.may_have(ours.name))
+
+    def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
+        """The hosts and host groups that have a volume. One call."""
+        return [mapping.host for mapping in
+                self._array.mappings.of_volumes(backing.mappable)]
+
+    def _check_unmapped(self, backing: ArrayVolume, why: str) -> None:
+        """See that a volume is not left mapped to what may be its host.
+
+        :param why: why that is not known
+        :raises HostUnknown: it may be
+        """
+        try:
+            self._array.volumes.check_unmapped(backing)
+        except exceptions.StillMapped as mapped:
+            raise exceptions.HostUnknown(
+                f'{why} {mapped} It stays mapped. A forced detach unmaps it '
+                'from all hosts and host groups.') from mapped
+
+
+def _is_host(holder: rest.Ref | None) -> typing.TypeGuard[rest.Ref]:
+    """Whether what has a volume is a host and not a host group."""
+    return holder is not None and holder.resource == 'hosts'
