@@ -15,10 +15,8 @@
 import os
 import re
 import ssl
-from typing import Any
 import warnings
 
-import requests.adapters
 import urllib3.exceptions
 
 from cinder_k2.rest import errors
@@ -49,20 +47,6 @@ def normal_fingerprint(text: str | None) -> str | None:
             'k2_tls_fingerprint must be the SHA-256 of the certificate, 64 '
             'hex digits (openssl x509 -noout -fingerprint -sha256)')
     return digits
-
-
-class Adapter(requests.adapters.HTTPAdapter):
-    """Connections to one array, with its certificate pinned if configured."""
-
-    def __init__(self, pool_size: int, pin: str | None) -> None:
-        self._pin = pin
-        super().__init__(pool_connections=1, pool_maxsize=pool_size)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Pass the pin to urllib3, which checks it before it sends."""
-        if self._pin:
-            kwargs['assert_fingerprint'] = self._pin
-        super().init_poolmanager(*args, **kwargs)
 
 
 def check_authority(path: str) -> None:

@@ -26,13 +26,13 @@ import requests.auth
 import urllib3
 import urllib3.exceptions
 
+from cinder_k2.rest import connections
 from cinder_k2.rest import errors
 from cinder_k2.rest import settings as rest_settings
 from cinder_k2.rest import tls
 
 LOG = logging.getLogger(__name__)
 _JSON = 'application/json'
-_CHUNK = 65536
 # Unknown host name, connection refused, no route, failed handshake.
 _NOT_SENT = (requests.ConnectTimeout,
              urllib3.exceptions.NewConnectionError,
@@ -61,10 +61,10 @@ class _Sent:
         self.started = time.monotonic()
         self.outcome = 'no reply'
 
-    def read(self, reply: requests.Response, timeout: float) -> bytes:
-        """The body of its reply, within ``timeout`` from the start."""
+    def read(self, reply: requests.Response) -> bytes:
+        """The body of its reply."""
         self.outcome = f'{reply.status_code}, truncated'
-        body = _body(reply, self.started + timeout)
+        body = _body(reply)
         self.outcome = str(reply.status_code)
         return body
 
@@ -82,7 +82,7 @@ class Transport:
         self.address = str(settings.endpoint)
         self.base_url = f'https://{self.address}{settings.base_path}'
         self._http = _http_session(settings)
-        self._http.mount('https://', adapter or tls.Adapter(
+        self._http.mount('https://', adapter or connections.Adapter(
             settings.pool_size, settings.pin))
 
     def close(self) -> None:
@@ -93,14 +93,14 @@ class Transport:
                  ) -> bytes:
         """Send ``request`` and return the body of its 2xx reply.
 
-        ``timeout`` in seconds bounds the timeouts of the settings.
-
+        :param timeout: seconds for the whole of it; bounds the timeouts of
+            the settings
         :raises errors.RestError: no reply, or another one than 2xx
         """
-        with self._sending(request, attempt) as sent:
+        with self._sending(request, timeout, attempt) as sent:
             reply = self._http.send(self._prepared(request),
                                     **self._how(timeout))
-            body = sent.read(reply, timeout)
+            body = sent.read(reply)
         if not 200 <= reply.status_code < 300:
             raise errors.from_reply(
                 reply.status_code, body, self.place(request))
@@ -112,18 +112,19 @@ class Transport:
 
         :raises errors.RestError: there was none
         """
-        with self._sending(request, attempt) as sent:
+        with self._sending(request, timeout, attempt) as sent:
             reply = self._http.send(self._prepared(request),
                                     **self._how(timeout))
-            return reply, sent.read(reply, timeout)
+            return reply, sent.read(reply)
 
     @contextlib.contextmanager
-    def _sending(self, request: Request, attempt: int
+    def _sending(self, request: Request, timeout: float, attempt: int
                  ) -> Iterator['_Sent']:
         """Log the outcome of a request, and translate its failure."""
         sent = _Sent()
         try:
-            yield sent
+            with connections.until(sent.started + timeout):
+                yield sent
         except OSError as error:
             # Any requests.RequestException is one, and so is what requests
             # raises when the CA path went away.
@@ -212,27 +213,16 @@ def _http_session(settings: rest_settings.Settings) -> requests.Session:
     return session
 
 
-def _body(reply: requests.Response, end: float) -> bytes:
-    """Read the body of a reply until ``end`` at the latest.
-
-    The read time-out starts again with each byte: an array that sends one now
-    and then would block its caller indefinitely.
-    """
+def _body(reply: requests.Response) -> bytes:
     raw = reply.raw
     if not isinstance(raw, urllib3.HTTPResponse):
         return reply.content
-    parts = []
     try:
-        while part := raw.read1(_CHUNK, decode_content=True):
-            parts.append(part)
-            if time.monotonic() > end:
-                reply.close()
-                raise requests.ReadTimeout('the end of the reply is missing')
+        return raw.read(decode_content=True)
     except urllib3.exceptions.TimeoutError as error:
         raise requests.ReadTimeout(error) from error
     except urllib3.exceptions.HTTPError as error:
         raise requests.exceptions.ChunkedEncodingError(error) from error
-    return b''.join(parts)
 
 
 def _kind(error: OSError) -> type[errors.Unreachable]:

@@ -285,6 +285,7 @@ class ConnectionsTest(Case):
             self.assertEqual('ONLINE', client.system_state().state)
 
 
+@ddt.ddt
 class PeerTest(unittest.TestCase):
     """Peers that are no array."""
 
@@ -370,11 +371,16 @@ class PeerTest(unittest.TestCase):
         self._serve(lambda peer: peer.sendall(b'SSH-2.0-OpenSSH\r\n'))
         self._fails(rest.Unreachable, '127.0.0.1')
 
-    def test_a_trickle_does_not_hold_the_caller(self):
+    @ddt.data(b'HTTP/1.1 200 ',
+              b'HTTP/1.1 200 OK\r\nServer: ',
+              b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
+              b'HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n')
+    def test_trickle(self, begin):
+        """The caller is not kept waiting, in whatever part of the reply."""
         def talk(peer):
-            peer.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n')
+            peer.sendall(begin)
             for _ in range(2000):
-                peer.sendall(b' ')
+                peer.sendall(b'0')
                 if self.done.wait(0.05):
                     return
         self._serve(talk)

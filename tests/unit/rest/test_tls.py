@@ -61,23 +61,6 @@ class FingerprintTest(unittest.TestCase):
             tls.normal_fingerprint(text)
 
 
-class AdapterTest(unittest.TestCase):
-
-    @staticmethod
-    def options(pin):
-        adapter = tls.Adapter(7, pin)
-        return (adapter.poolmanager.connection_pool_kw,
-                adapter.poolmanager.pools._maxsize)
-
-    def test_pin(self):
-        options, pools = self.options(PIN)
-        self.assertEqual((PIN, 7, 1), (options['assert_fingerprint'],
-                                       options['maxsize'], pools))
-
-    def test_no_pin(self):
-        self.assertNotIn('assert_fingerprint', self.options(None)[0])
-
-
 class AuthorityTest(unittest.TestCase):
 
     def setUp(self):

@@ -16,7 +16,9 @@ import gzip
 import io
 import json
 import logging
+import time
 import unittest
+from unittest import mock
 
 import ddt
 import requests
@@ -24,7 +26,7 @@ import urllib3
 import urllib3.exceptions
 
 from cinder_k2 import rest
-from cinder_k2.rest import tls
+from cinder_k2.rest import connections
 from cinder_k2.rest import transport
 from tests.unit.rest import scripted
 
@@ -32,7 +34,6 @@ GET = transport.Request('GET', '/volumes', 'name=v')
 POST = transport.Request('POST', '/volumes', body={'name': 'v'},
                          sequence='k2-1=1')
 PIN = 'ab' * 32
-NO_TIME = -1
 
 
 class Adapter(scripted.Adapter):
@@ -54,7 +55,7 @@ class BrokenBody(urllib3.HTTPResponse):
         super().__init__(io.BytesIO(b'{"id"'), preload_content=False)
         self._error = error
 
-    def read1(self, *args, **kwargs):
+    def read(self, *args, **kwargs):
         raise self._error
 
 
@@ -156,7 +157,7 @@ class RequestTest(Case):
             pool_size=3), None)
         self.addCleanup(made.close)
         adapter = made._http.get_adapter('https://10.0.0.1/')
-        self.assertIsInstance(adapter, tls.Adapter)
+        self.assertIsInstance(adapter, connections.Adapter)
         options = adapter.poolmanager.connection_pool_kw
         self.assertEqual((PIN, 3), (options['assert_fingerprint'],
                                     options['maxsize']))
@@ -207,11 +208,18 @@ class ReplyTest(Case):
             headers={'Content-Encoding': 'gzip'})))
 
     @ddt.data('exchange', 'reply')
-    def test_a_body_that_takes_too_long(self, call):
-        with self.assertRaisesRegex(rest.errors.NoReply,
-                                    'no reply in time'):
-            self.read(urllib3.HTTPResponse(
-                io.BytesIO(b'{}'), preload_content=False), NO_TIME, call)
+    def test_time_for_the_whole_reply(self, call):
+        """It begins with the request."""
+        raw = BrokenBody(urllib3.exceptions.ReadTimeoutError(None, '/', 'x'))
+        with mock.patch.object(time, 'monotonic', autospec=True,
+                               return_value=1000.0), \
+                mock.patch.object(connections, 'until', autospec=True
+                                  ) as until:
+            self.assertRaises(rest.errors.NoReply, self.read, raw, 5, call)
+        until.assert_called_once_with(1005)
+        # It ends after the body was read.
+        until.return_value.__exit__.assert_called_once_with(
+            requests.ReadTimeout, mock.ANY, mock.ANY)
 
     def test_a_body_that_stops(self):
         with self.assertRaisesRegex(rest.errors.NoReply,

@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""HTTPS connections to an array, on which a whole reply has a time limit.
+
+The timeout of a socket starts again with each byte: an array that sends one
+now and then, of the headers or of the body, would block its caller for hours.
+Here each read from the socket waits at most until the end of the request.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import contextvars
+import http.client
+import io
+import socket
+import time
+from typing import Any
+
+import requests.adapters
+import urllib3
+import urllib3.connection
+
+#: When the reply to the current request must be complete; None: no limit.
+_END: contextvars.ContextVar[float | None] = contextvars.ContextVar(
+    'end of the request', default=None)
+
+
+@contextlib.contextmanager
+def until(end: float) -> Iterator[None]:
+    """Limit replies to requests that are sent meanwhile.
+
+    A socket that is read later than that raises TimeoutError.
+
+    :param end: in terms of time.monotonic
+    """
+    token = _END.set(end)
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+class Adapter(requests.adapters.HTTPAdapter):
+    """Connections to one array, with its certificate pinned if configured."""
+
+    def __init__(self, pool_size: int, pin: str | None) -> None:
+        self._pin = pin
+        super().__init__(pool_connections=1, pool_maxsize=pool_size)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Pass the pin to urllib3, which checks it before it sends."""
+        if self._pin:
+            kwargs['assert_fingerprint'] = self._pin
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {'https': _Pool}
+
+
+class _Socket(io.RawIOBase):
+    """What arrives at a socket, until the end of the current request."""
+
+    def __init__(self, received: io.BufferedReader, sock: socket.socket
+                 ) -> None:
+        self._received = received
+        self._socket = sock
+        self._end = _END.get()
+        # Of a single read.
+        self._timeout = sock.gettimeout()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._end is None:
+            return self._received.readinto1(buffer)
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError('the end of the reply is missing')
+        self._socket.settimeout(
+            left if self._timeout is None else min(left, self._timeout))
+        try:
+            return self._received.readinto1(buffer)
+        finally:
+            # The next request is sent with it.
+            self._socket.settimeout(self._timeout)
+
+    def close(self) -> None:
+        self._received.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any
+                 ) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_Socket(self.fp, sock))
+
+
+class _Connection(urllib3.connection.HTTPSConnection):
+    response_class = _Response
+
+
+class _Pool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Connection
