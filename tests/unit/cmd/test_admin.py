@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin before it reads a cinder.conf; see also the functional tests."""
+"""Command line of k2-admin without cinder.conf; see also functional tests."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ from cinder_k2 import version
 class ArgumentsTest(testtools.TestCase):
 
     def run_main(self, *arguments):
-        """Exit status, output and errors."""
+        """Return the exit status, stdout and stderr of k2-admin."""
         output, error = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(output), \
                 contextlib.redirect_stderr(error):
@@ -40,8 +40,8 @@ class ArgumentsTest(testtools.TestCase):
 
     @ddt.data((), ('hide',), ('deferred', '--nothing'),
               ('purge', '--backend'), ('deferred', 'more'))
-    def test_without_sense(self, arguments):
-        """Exit status 2 and the usage, as for any command."""
+    def test_invalid_arguments(self, arguments):
+        """Exit with status 2 and print the usage."""
         status, output, error = self.run_main(*arguments)
         self.assertEqual((2, ''), (status, output))
         self.assertIn('usage: k2-admin', error)
@@ -58,8 +58,8 @@ class ArgumentsTest(testtools.TestCase):
             self.assertIn(option, output)
 
     @ddt.data('hidden', 'reclaim')
-    def test_former_names(self, former):
-        """They say what they are called now, and do the same."""
+    def test_deprecated_command_names(self, former):
+        """They still work, with a warning that names the new command."""
         now = admin.DEPRECATED[former]
         with mock.patch.dict(sys.modules, {'cinder': None}):
             status, _, error = self.run_main(former)
@@ -72,7 +72,7 @@ class ArgumentsTest(testtools.TestCase):
         self.assertEqual((0, f'k2-admin {version.version()}\n', ''),
                          self.run_main('--version'))
 
-    def test_without_cinder(self):
+    def test_cinder_not_installed(self):
         with mock.patch.dict(sys.modules, {'cinder': None}):
             self.assertEqual((1, '', (
                 'k2-admin: error: Cinder is not installed here; run k2-admin'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The names of capabilities in the docs; see also the functional tests."""
+"""Capability names in the documentation; see also the functional tests."""
 
 import pathlib
 
@@ -24,7 +24,7 @@ _PAGE = (pathlib.Path(__file__).parents[3]
 
 class DocumentedTest(testtools.TestCase):
 
-    def test_each_capability_is_in_the_table(self):
+    def test_documentation_lists_each_capability(self):
         page = _PAGE.read_text()
         for name, texts in capabilities.CAPABILITIES.items():
             row = page.partition(f'* - ``{name}``\n')[2]

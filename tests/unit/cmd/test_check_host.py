@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""k2-admin check-host, on a host that is a directory with played programs."""
+"""k2-admin check-host, on a directory as root and with fake programs."""
 
 import contextlib
 import io
@@ -49,7 +49,7 @@ PRODUCTS = ('KMNRIO K2', 'KMNRIO KDP', 'SILK KDP', 'SILK SDP')
 
 
 class HostCase(unittest.TestCase):
-    """A host where all is well, unless a test says else."""
+    """A host that passes all checks, unless a test changes it."""
 
     def setUp(self):
         super().setUp()
@@ -58,7 +58,7 @@ class HostCase(unittest.TestCase):
         self.root, self.bin = self.place / 'root', self.place / 'bin'
         self.bin.mkdir()
         self.enterContext(mock.patch.dict(os.environ, PATH=str(self.bin)))
-        # Programs of this machine play no part.
+        # Do not run programs of the machine that runs the tests.
         self.enterContext(mock.patch(
             'cinder_k2.cmd.check_host._PATH', str(self.bin)))
         self.shipped = (FILES / 'multipath.conf').read_text()
@@ -73,32 +73,32 @@ class HostCase(unittest.TestCase):
                    'InitiatorName=iqn.1993-08.org.debian:01:a\n')
 
     def write(self, name, text):
-        """A file of the host."""
+        """Write a file below the root directory of the host."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     def program(self, name, script):
-        """A program that does this."""
+        """Install a shell script as a program of the host."""
         path = self.bin / name
         path.write_text(f'#!/bin/sh\n{script}\n')
         path.chmod(0o755)
 
     def configure(self, text):
-        """What multipathd says that its configuration is."""
+        """Let "multipathd show config" print this text."""
         (self.place / 'config').write_text(text)
         self.program('multipathd', f'[ "$*" = "show config" ] && '
                      f'while read -r l; do echo "$l"; done <{self.place}'
                      '/config')
 
     def disk(self, name='sda', vendor='SILK    ', scheduler='[none] bfq'):
-        """A disk that is attached."""
+        """Attach a disk to the host."""
         self.write(f'sys/block/{name}/device/vendor', f'{vendor}\n')
         self.write(f'sys/block/{name}/queue/scheduler', f'{scheduler}\n')
 
-    def run_it(self, *options):
-        """Its exit status and what it prints."""
+    def run_check(self, *options):
+        """Run check-host; return its exit status and its output."""
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             status = admin.main(['check-host', '--root', str(self.root),
@@ -106,8 +106,8 @@ class HostCase(unittest.TestCase):
         return status, out.getvalue()
 
     def found(self, subject):
-        """Pairs of state and text of one subject, and the exit status."""
-        status, out = self.run_it('--json')
+        """Return (state, text) of each finding about a subject."""
+        status, out = self.run_check('--json')
         found = json.loads(out)['host']
         self.assertEqual(int(any(one['state'] == 'missing'
                                  for one in found)), status)
@@ -115,7 +115,7 @@ class HostCase(unittest.TestCase):
                 if one['subject'] == subject]
 
     def assert_one(self, subject, state, pattern):
-        """There is one such finding, and it says what to do."""
+        """There is one finding in this state, and its text matches."""
         texts = [text for found, text in self.found(subject)
                  if found == state]
         self.assertEqual(1, len(texts), texts)
@@ -124,18 +124,18 @@ class HostCase(unittest.TestCase):
 
 class TestCheckHost(HostCase):
 
-    def test_all_well(self):
-        """VOL-15, NET-4: every product name; exit status 0."""
+    def test_all_checks_pass(self):
+        """VOL-15, NET-4: each product name is checked; exit status 0."""
         self.disk()
-        status, out = self.run_it()
+        status, out = self.run_check()
         self.assertEqual(0, status, out)
         for product in PRODUCTS:
             self.assertRegex(out, f'(?m)^ok +multipath +{product}: ')
         self.assertEqual({'ok'}, {line.split()[0]
                                   for line in out.splitlines()})
 
-    def test_without_the_device_entries(self):
-        """The built-in entry is not enough either."""
+    def test_no_device_entries_of_the_driver(self):
+        """multipath's built-in entry is not sufficient either."""
         self.configure(DEFAULTS)
         found = self.found('multipath')
         self.assertEqual(['missing'] * 4, [state for state, _ in found])
@@ -148,7 +148,7 @@ class TestCheckHost(HostCase):
         self.assertIn('path_grouping_policy is failover, not multibus',
                       found[3][1])
 
-    def test_an_entry_of_the_site_that_comes_later(self):
+    def test_later_device_entry_overrides_the_drivers(self):
         self.configure(DEFAULTS + self.shipped + '''
 devices {
     device {
@@ -161,27 +161,27 @@ devices {
         self.assertEqual(['ok', 'ok', 'missing', 'missing'],
                          [state for state, _ in self.found('multipath')])
 
-    def test_overrides(self):
+    def test_overrides_section(self):
         self.configure(DEFAULTS + self.shipped
                        + 'overrides {\nfast_io_fail_tmo 5\n}\n')
         self.assertEqual(['missing'] * 4, [
             state for state, text in self.found('multipath')
             if 'fast_io_fail_tmo is 5, not 2' in text])
 
-    def test_no_path_retry_is_a_choice(self):
+    def test_other_no_path_retry_is_accepted(self):
         self.configure(DEFAULTS + self.shipped.replace('"fail"', '12'))
         for _, text in self.found('multipath'):
             self.assertIn('no_path_retry 12', text)
 
-    def test_multipathd_does_not_run(self):
-        """Then multipath tells what it would do."""
+    def test_multipathd_not_running(self):
+        """Use the configuration that multipath itself prints."""
         self.program('multipathd', 'exit 1')
         self.program('multipath', 'echo "defaults {"; echo "}"')
         self.assertEqual(['missing'] * 4,
                          [state for state, _ in self.found('multipath')])
 
-    def test_multipath_without_root(self):
-        """It says so, and reads the files."""
+    def test_multipath_requires_root(self):
+        """Report that, and read the configuration files instead."""
         self.program('multipathd', 'exit 1')
         self.program('multipath', 'echo need to be root; exit 1')
         self.write('etc/multipath/conf.d/cinder-k2.conf', self.shipped)
@@ -189,14 +189,14 @@ devices {
         self.assertEqual(
             ['ok'] * 4, [state for state, _ in self.found('multipath')][1:])
 
-    def test_without_multipath_tools(self):
+    def test_multipath_tools_not_installed(self):
         (self.bin / 'multipathd').unlink()
         self.assert_one('multipath', 'missing', 'install it')
 
     def test_find_multipaths_over_fibre_channel(self):
         self.write('sys/class/fc_host/host1/port_name', '0x2\n')
         self.assert_one('multipath', 'missing', 'find_multipaths is strict')
-        # With "no" multipathd takes all that is new, as with "greedy".
+        # With "no" multipathd claims all new devices, as with "greedy".
         for value in ('yes', 'no'):
             self.configure(DEFAULTS.replace('strict', value) + self.shipped)
             self.assertEqual({'ok'}, {state for state, _
@@ -214,8 +214,8 @@ devices {
             'ENV{ID_SERIAL}=="20024*", ATTR{queue/scheduler}="none"\n'))
         self.assert_one('udev rule', 'ok', 'lib/udev/rules.d/98-sdp-io.rules')
 
-    def test_udev_rules_that_do_not_count(self):
-        """Comments, conditions, and rules that set another scheduler."""
+    def test_udev_rules_that_do_not_set_the_scheduler(self):
+        """Comments, comparisons, and rules that set another scheduler."""
         shutil.rmtree(self.root / 'etc/udev')
         rule = 'ENV{ID_SERIAL}=="20024*", ATTR{queue/scheduler}="none"\n'
         for text in ('# ' + rule, rule.replace('}="', '}=="'),
@@ -226,7 +226,7 @@ devices {
         self.assert_one('udev rule', 'ok', 'sets the I/O scheduler')
 
     def test_schedulers(self):
-        """Of disks and maps of the array; others do not matter."""
+        """Check disks and multipath maps of the array, and no others."""
         self.disk('sdb', 'ATA     ', '[bfq] none')
         self.assert_one('scheduler', 'note', 'no volume')
         self.disk('sda', 'KMNRIO  ', 'noop [deadline]')
@@ -237,8 +237,8 @@ devices {
         self.write('sys/block/dm-1/queue/scheduler', '[none] mq-deadline\n')
         self.assert_one('scheduler', 'ok', '2 devices')
 
-    def test_one_session(self):
-        """NET-4: the vendor wants more, and os-brick uses one."""
+    def test_iscsi_sessions_per_portal(self):
+        """NET-4: the vendor recommends more, but os-brick uses one."""
         for number in ('0', 'six'):
             self.write('etc/iscsi/iscsid.conf',
                        f'node.session.nr_sessions = {number}\n')
@@ -250,8 +250,8 @@ devices {
         self.write('etc/iscsi/initiatorname.iscsi', 'GenerateName=yes\n')
         self.assert_one('iSCSI', 'missing', 'iscsi-iname')
 
-    def test_no_open_iscsi(self):
-        """That matters where there is no Fibre Channel."""
+    def test_open_iscsi_not_installed(self):
+        """It is required only on a host without Fibre Channel."""
         shutil.rmtree(self.root / 'etc/iscsi')
         self.assertEqual(['missing'] * 2,
                          [state for state, _ in self.found('iSCSI')])
@@ -259,8 +259,8 @@ devices {
         self.assert_one('iSCSI', 'note', 'not needed')
         self.assertEqual(1, len(self.found('services')))
 
-    def test_files_that_may_not_be_read(self):
-        """A user without rights is told, and gets no complaint."""
+    def test_unreadable_files(self):
+        """Ask to run as root, instead of reporting a failed check."""
         real = pathlib.Path.read_text
 
         def read(path, *args, **options):
@@ -273,21 +273,21 @@ devices {
         self.assertEqual(['unseen'] * 2, [state for state, _ in found])
         self.assertIn('run this as root', found[0][1])
 
-    def test_services(self):
+    def test_services_not_running(self):
         self.program('systemctl', 'echo disabled; exit 3')
         found = self.found('services')
         self.assertEqual(['missing'] * 2, [state for state, _ in found])
         self.assertIn('systemctl enable --now multipathd', found[0][1])
 
-    def test_a_service_that_a_socket_starts(self):
-        """As Debian has iscsid."""
+    def test_socket_activated_service(self):
+        """iscsid is one on Debian."""
         self.program('systemctl', '[ "$1" = is-enabled ] && '
                      'printf "disabled\\nenabled\\n" || '
                      'printf "inactive\\nactive\\n"')
         self.assertEqual({'ok'}, {state for state, _
                                   in self.found('services')})
 
-    def test_no_systemd(self):
+    def test_systemd_not_installed(self):
         (self.bin / 'systemctl').unlink()
         self.assertEqual({'unseen'}, {state for state, _
                                       in self.found('services')})

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Words of an array that may be told to others."""
+"""Redaction of texts from the array in reports that can be published."""
 
 import unittest
 
@@ -32,5 +32,5 @@ class PublicTest(unittest.TestCase):
          "Host '<...> <...>' (<...>) has mappings"),
         ('<html><body>gw7.acme.example</body>', '<...>'))
     @ddt.unpack
-    def test_what_is_kept(self, text, told):
+    def test_redacted_text(self, text, told):
         self.assertEqual(told, words.public(text))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Checks of k2-admin probe that need objects of its own."""
+"""The list of k2-admin probe checks that create objects on the array."""
 
 import pkgutil
 import unittest
@@ -22,12 +22,12 @@ from cinder_k2.probe.writes import removals
 
 class AllTest(unittest.TestCase):
 
-    def test_no_module_is_left_out(self):
+    def test_list_is_complete(self):
         modules = {f'{writes.__name__}.{each.name}' for each
                    in pkgutil.iter_modules(writes.__path__)
                    if each.name not in ('base', 'forms')}
         self.assertEqual(modules, {each.__module__ for each in writes.ALL})
         self.assertEqual(set(base.Checks.__subclasses__()), set(writes.ALL))
 
-    def test_what_removes_objects_comes_last(self):
+    def test_removals_run_last(self):
         self.assertIs(removals.Removals, writes.ALL[-1])
