@@ -18,12 +18,12 @@ from cinder_k2.driver.db import attachments
 from cinder_k2 import transport as transports
 from tests.unit.driver import doubles
 
-#: What earlier versions wrote into connectors.
+#: Keys that earlier versions stored in connectors.
 MARKS = {'k2_attachment': 'A', 'k2_released': 'inf'}
 
 
 class TransportDouble:
-    """Hosts have the initiators that their connectors name."""
+    """A transport for which a host has the initiators in its connector."""
 
     @staticmethod
     def initiators(connector):
@@ -45,21 +45,22 @@ class AttachmentsTestCase(doubles.TestCase):
         self.found = attachments.Attachments(TransportDouble())
 
     def attach(self, id, *initiators, connector=True, **more):
-        """Let there be an attachment, of a host with initiators.
+        """Add an attachment of a host with these initiators.
 
-        It has no method that writes.
+        The row has no method that writes to the database.
         """
         self.rows.append(doubles.Row(id=id, connector={
             'initiators': list(initiators), **more} if connector else None))
 
     def using(self):
+        """Return how many attachments use the volume on host iqn.1."""
         return self.found.using(self.volume, ['iqn.1'])
 
 
-class WhoTest(AttachmentsTestCase):
+class AttachmentsTest(AttachmentsTestCase):
 
     def test_attachments_of_a_host(self):
-        """Initiators have no case (INI-4, INI-5); one is enough."""
+        """One common initiator is enough; case is ignored (INI-4, INI-5)."""
         self.attach('a', 'IQN.1', 'iqn.2')
         self.attach('b', 'iqn.1')
         self.attach('c', 'iqn.3')
@@ -73,14 +74,14 @@ class WhoTest(AttachmentsTestCase):
         other, = self.found.elsewhere(self.volume, ['iqn.1'])
         self.assertIs(self.rows[1].connector, other)
 
-    def test_reservations_are_nowhere(self):
+    def test_reserved_attachments_belong_to_no_host(self):
         self.attach('a', connector=False)
         self.rows.append(doubles.Row(id='b', connector={'other': 1}))
         self.assertEqual([], self.found.elsewhere(self.volume, ['iqn.1']))
         self.assertEqual(0, self.found.at(self.volume, ['iqn.1']))
         self.assertEqual(2, self.found.coming(self.volume))
 
-    def test_nobody(self):
+    def test_no_attachments(self):
         self.assertEqual(0, self.found.at(self.volume, ['iqn.1']))
         self.assertEqual(0, self.using())
         self.assertEqual(0, self.found.coming(self.volume))
@@ -88,12 +89,13 @@ class WhoTest(AttachmentsTestCase):
 
 
 @ddt.ddt
-class MayTest(AttachmentsTestCase):
-    """Rows that do not tell of which host they are."""
+class UnknownHostTest(AttachmentsTestCase):
+    """Attachments whose row does not identify the host yet."""
 
     @ddt.data((True, 2), (False, 1))
     @ddt.unpack
-    def test_rows_of_volumes_that_several_may_attach(self, several, counted):
+    def test_reserved_attachments_count_for_multiattach_volumes(
+            self, several, counted):
         self.volume.multiattach = several
         self.attach('a', 'iqn.1')
         self.attach('b', connector=False)
@@ -104,18 +106,18 @@ class MayTest(AttachmentsTestCase):
         ([['iqn.1']], True), ([[]], True), ([['iqn.2']], False),
         ([['iqn.2'], []], True))
     @ddt.unpack
-    def test_who_may_use_it(self, rows, expected):
-        """Whatever the volume is."""
+    def test_may_use(self, rows, expected):
+        """Multiattach or not, reserved attachments may be of this host."""
         for names in rows:
             self.attach('a', *names, connector=bool(names))
         self.assertIs(expected,
                       self.found.may_use(self.volume, ['IQN.1']))
 
 
-class MarksTest(AttachmentsTestCase):
-    """Marks of earlier versions mean nothing and do no harm."""
+class FormerKeysTest(AttachmentsTestCase):
+    """Keys of earlier versions in connectors are ignored."""
 
-    def test_a_row_that_was_released(self):
+    def test_attachment_with_keys_of_earlier_versions(self):
         self.attach('a', 'iqn.1', **MARKS)
         self.attach('b', 'iqn.1', k2_released='1e99 a b')
         self.attach('c', 'iqn.2', k2_released='')

@@ -32,10 +32,10 @@ class BackendRowsTest(doubles.TestCase):
         self.addCleanup(admin.stop)
         self.driver = mock.Mock(host='host@k2', cluster_name=None)
         self.rows = backend_rows.BackendRows(self.driver)
-        self.says('enabled')
+        self.set_status('enabled')
 
-    def says(self, status):
-        """Let the rows of service and cluster have a status."""
+    def set_status(self, status):
+        """Set the replication status of the service and the cluster."""
         self.service = self.objects.Service.get_by_args
         self.cluster = self.objects.Cluster.get_by_id
         for read in (self.service, self.cluster):
@@ -44,8 +44,8 @@ class BackendRowsTest(doubles.TestCase):
     @ddt.data(('failing-over', True), ('failed-over', False),
               ('enabled', False), (None, False))
     @ddt.unpack
-    def test_a_failover_of_a_service(self, status, expected):
-        self.says(status)
+    def test_failover_of_a_service(self, status, expected):
+        self.set_status(status)
         self.assertIs(expected, self.rows.is_failing_over())
         self.service.assert_called_once_with(
             'admin', 'host@k2', 'cinder-volume')
@@ -53,9 +53,9 @@ class BackendRowsTest(doubles.TestCase):
 
     @ddt.data(('failing-over', True), ('enabled', False))
     @ddt.unpack
-    def test_a_failover_of_a_cluster(self, status, expected):
+    def test_failover_of_a_cluster(self, status, expected):
         self.driver.cluster_name = 'cluster@k2'
-        self.says(status)
+        self.set_status(status)
         self.assertIs(expected, self.rows.is_failing_over())
         self.cluster.assert_called_once_with(
             'admin', None, name='cluster@k2', binary='cinder-volume')
@@ -64,20 +64,20 @@ class BackendRowsTest(doubles.TestCase):
     @ddt.data((None, 'failing-over', False), ('g', 'failing-over', True),
               ('g', 'enabled', False))
     @ddt.unpack
-    def test_a_failover_of_a_group(self, group_id, status, expected):
-        """A volume may keep a group that it is not in."""
+    def test_failover_of_a_group(self, group_id, status, expected):
+        """A volume without group_id may have a stale group."""
         self.assertIs(expected, self.rows.is_moving(doubles.a_volume(
             group_id=group_id,
             group=doubles.Row(replication_status=status))))
 
-    def test_all_volumes_move_with_the_back_end(self):
-        self.says('failing-over')
+    def test_volumes_move_with_the_back_end(self):
+        self.set_status('failing-over')
         self.assertIs(True, self.rows.is_moving(doubles.a_volume()))
 
     @ddt.data((None, {'host': 'host@k2'}),
               ('cluster@k2', {'cluster_name': 'cluster@k2'}))
     @ddt.unpack
-    def test_its_volumes(self, cluster, expected):
+    def test_volumes_of_the_back_end(self, cluster, expected):
         self.driver.cluster_name = cluster
         read = self.objects.VolumeList.get_all
         read.return_value = ('a', 'b')

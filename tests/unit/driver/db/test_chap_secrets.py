@@ -29,23 +29,23 @@ class SecretsTest(base.BaseTestCase):
         self.secrets = chap_secrets.Secrets(
             self.database, mock.Mock(**{'system.id': 'K2-1'}))
 
-    def test_found_by_array_and_initiator_in_any_case(self):
+    def test_find_by_array_and_lowercase_initiator(self):
         get = self.database.driver_initiator_data_get
         get.return_value = [{'key': 'other', 'value': 'no'},
                             {'key': 'chap_password', 'value': 'yes'}]
         self.assertEqual('yes', self.secrets.find('IQN.x:Host'))
         get.assert_called_once_with(mock.ANY, 'iqn.x:host', 'k2-K2-1')
 
-    def test_none(self):
+    def test_no_password_stored(self):
         self.database.driver_initiator_data_get.return_value = []
         self.assertIsNone(self.secrets.find('iqn.x:host'))
 
-    def test_a_database_that_keeps_nothing(self):
+    def test_database_that_does_not_store_the_password(self):
         self.database.driver_initiator_data_get.return_value = []
         self.assertRaises(exceptions.SecretsUnavailable, self.secrets.keep,
                           'iqn.x:host', 'secret')
 
-    def test_errors_tell_no_secret(self):
+    def test_errors_do_not_contain_the_password(self):
         insert = self.database.driver_initiator_data_insert_by_key
         insert.side_effect = RuntimeError('INSERT ... Secret-1')
         error = self.assertRaises(exceptions.SecretsUnavailable,
@@ -55,7 +55,7 @@ class SecretsTest(base.BaseTestCase):
         self.assertNotIn('INSERT', text)
         self.assertIn('RuntimeError', str(error))
 
-    def test_passwords(self):
+    def test_generated_passwords(self):
         """CHP-5."""
         made = {self.secrets.generate() for _ in range(50)}
         self.assertEqual((50, {16}), (len(made), {len(m) for m in made}))
@@ -63,7 +63,7 @@ class SecretsTest(base.BaseTestCase):
 
 class PropertiesTest(base.BaseTestCase):
 
-    def test_with_and_without_chap(self):
+    def test_with_and_without_login(self):
         login = profiles.Login('cinder-node1-01234567', 'Secret-1')
         self.assertEqual({}, chap.properties(None))
         self.assertEqual({'auth_method': 'CHAP',

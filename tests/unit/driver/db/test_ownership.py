@@ -33,7 +33,7 @@ ID, NAME_ID = (str(uuid.UUID(int=number)) for number in (1, 2))
 
 class OwnershipTest(doubles.TestCase):
 
-    def test_an_object_comes_before_names(self):
+    def test_object_takes_precedence_over_names(self):
         found = ownership.Ownership()
         found.add(doubles.Row(id='by-ref'), rest.Ref('volumes', 31), [])
         found.add(doubles.Row(id='by-name'), None, ['a', 'b'])
@@ -43,13 +43,13 @@ class OwnershipTest(doubles.TestCase):
                          found.of(rest.Ref('volumes', 1), None, 'x', 'a'))
         self.assertIsNone(found.of(rest.Ref('snapshots', 31), None, 'x'))
 
-    def test_the_first_name_counts(self):
+    def test_first_name_takes_precedence(self):
         found = ownership.Ownership()
         found.add(doubles.Row(id='1'), None, ['a'])
         found.add(doubles.Row(id='2'), None, ['b'])
         self.assertEqual('2', found.of(rest.Ref('volumes', 1), 'b', 'a'))
 
-    def test_names_of_a_row_with_an_object_do_not_count(self):
+    def test_names_of_a_row_with_an_object_are_ignored(self):
         found = ownership.Ownership()
         found.add(doubles.Row(id='1'), rest.Ref('volumes', 31), ['a'])
         self.assertIsNone(found.of(rest.Ref('volumes', 1), 'a'))
@@ -73,13 +73,13 @@ class RowsTest(doubles.TestCase):
             self.addCleanup(patches.pop_all().close)
 
     def read(self, admin, *, filters):
-        """Rows for which the filters, in order, are to find them."""
+        """Return the stored rows that were added for these filters."""
         self.assertEqual('admin', admin)
         self.asked.append(filters)
         return [row for wanted, row in self.stored if wanted == filters]
 
     def volume(self, backing, **more):
-        """A row that has a backing, or none."""
+        """Return a row with the ids of a volume, or without ids."""
         fields = {'id': ID, 'name_id': NAME_ID, **more}
         return doubles.Row(**{'provider_id': backing and provider_id.encode(
             SYSTEM, backing, fields['name_id']), **fields})
@@ -87,13 +87,13 @@ class RowsTest(doubles.TestCase):
     @ddt.data((VOLUME, rest.Ref('volumes', 31)),
               (VIEW, rest.Ref('snapshots', 40)))
     @ddt.unpack
-    def test_rows_that_are_given(self, backing, ref):
+    def test_given_rows(self, backing, ref):
         found = ownership.volumes(SYSTEM, [self.volume(backing)])
         self.assertEqual(ID, found.of(ref))
         self.assertIsNone(found.of(rest.Ref('x', 1), f'cv-{NAME_ID}'))
 
     @ddt.data('cv-{}', 'rcv-{}', 'cvg-{}', 'rcvg-{}')
-    def test_a_row_without_ids_has_its_names(self, pattern):
+    def test_row_without_ids_is_found_by_name(self, pattern):
         found = ownership.volumes(SYSTEM, [self.volume(None)])
         for key in (ID, NAME_ID):
             self.assertEqual(
@@ -101,7 +101,7 @@ class RowsTest(doubles.TestCase):
 
     @ddt.data({'provider_id': provider_id.encode('moon', VOLUME, NAME_ID)},
               {'provider_id': provider_id.encode(SYSTEM, VOLUME, 'other')})
-    def test_ids_of_something_else(self, more):
+    def test_ids_of_another_array_or_volume_are_ignored(self, more):
         found = ownership.volumes(SYSTEM, [self.volume(None, **more)])
         self.assertIsNone(found.of(VOLUME.volume_ref))
         self.assertEqual(ID, found.of(VOLUME.volume_ref, f'cv-{ID}'))
@@ -113,7 +113,7 @@ class RowsTest(doubles.TestCase):
         self.assertEqual(ID, found.of(VOLUME.volume_ref))
         self.assertEqual(1, len(self.asked))
 
-    def test_rows_that_have_something(self):
+    def test_rows_by_object_id(self):
         self.stored = [({'provider_id~': '"volume":31'},
                         self.volume(VOLUME))]
         found = ownership.volumes(SYSTEM, having=('volume', 31))
@@ -121,13 +121,13 @@ class RowsTest(doubles.TestCase):
         self.assertEqual(1, len(self.asked))
 
     @ddt.data('id', '_name_id')
-    def test_rows_of_names(self, field):
-        """An id in a name is that of a row, or its name_id."""
+    def test_rows_by_name(self, field):
+        """An id in a name is the id or the name_id of a row."""
         self.stored = [({field: [ID]}, self.volume(VOLUME))]
         found = ownership.volumes(SYSTEM, names=['other', f'cv-{ID}', None])
         self.assertEqual(ID, found.of(VOLUME.volume_ref))
 
-    def test_rows_that_are_given_need_not_be_a_list(self):
+    def test_given_rows_and_names_may_be_iterators(self):
         found = ownership.volumes(SYSTEM, iter([self.volume(VOLUME)]),
                                   names=iter(['x']))
         self.assertEqual(ID, found.of(VOLUME.volume_ref))
@@ -138,7 +138,7 @@ class RowsTest(doubles.TestCase):
         return doubles.Row(id=id, provider_id=backing and provider_id.encode(
             SYSTEM, backing))
 
-    def test_snapshots_that_are_given(self):
+    def test_given_snapshots(self):
         found = ownership.snapshots(SYSTEM, [
             self.snapshot(TAKEN), self.snapshot(None, NAME_ID)])
         self.assertEqual(ID, found.of(TAKEN.ref, f'cs-{NAME_ID}'))
@@ -150,14 +150,14 @@ class RowsTest(doubles.TestCase):
                         self.snapshot(TAKEN))]
         self.assertEqual(ID, ownership.snapshots(SYSTEM).of(TAKEN.ref))
 
-    def test_snapshots_that_have_something(self):
+    def test_snapshots_by_object_id(self):
         self.stored = [({'provider_id~': '"snapshot":8'},
                         self.snapshot(TAKEN))]
         found = ownership.snapshots(SYSTEM, having=('snapshot', 8))
         self.assertEqual(ID, found.of(TAKEN.ref))
 
-    def test_snapshots_of_names(self):
-        """Cinder looks for one id at a time."""
+    def test_snapshots_by_name(self):
+        """Cinder filters snapshots by a single id only."""
         self.stored = [({'id': ID}, self.snapshot(TAKEN))]
         found = ownership.snapshots(
             SYSTEM, names=[f'cs-{NAME_ID}', f'cs-{ID}'])

@@ -36,14 +36,14 @@ snapshots = st.builds(
 class ProviderIdTest(unittest.TestCase):
 
     @given(objects)
-    def test_what_is_written_is_read_back(self, backing):
+    def test_volume_encode_and_decode(self, backing):
         value = provider_id.encode('0123456789abcdef', backing, '8' * 36)
         self.assertLessEqual(len(value), 255)
         self.assertEqual(backing, provider_id.decode(
             ArrayVolume, '0123456789abcdef', value, '8' * 36))
 
     @given(snapshots)
-    def test_snapshots_too(self, snapshot):
+    def test_snapshot_encode_and_decode(self, snapshot):
         value = provider_id.encode('a1b2', snapshot)
         self.assertEqual(snapshot,
                          provider_id.decode(ArraySnapshot, 'a1b2', value))
@@ -51,15 +51,15 @@ class ProviderIdTest(unittest.TestCase):
     @given(st.none() | st.text() | st.sampled_from(
         ['[]', '{}', 'null', '7', '{"system":"a1b2"}',
          '{"system":"a1b2","group":1,"colour":2}']))
-    def test_any_other_text_reads_as_nothing(self, value):
+    def test_other_values_decode_to_none(self, value):
         self.assertIsNone(provider_id.decode(ArrayVolume, 'a1b2', value))
 
-    def test_ids_of_another_array_are_not_used(self):
+    def test_ids_of_another_array_are_ignored(self):
         value = provider_id.encode('a1b2', ArrayVolume(group=1, volume=2))
         self.assertIsNone(provider_id.decode(ArrayVolume, 'c3d4', value))
 
-    def test_ids_of_another_row_are_not_used(self):
-        """Cinder copies them to rows of migration targets."""
+    def test_ids_of_another_row_are_ignored(self):
+        """Cinder copies provider_id to rows of migration targets."""
         backing = ArrayVolume(group=1, volume=2)
         value = provider_id.encode('a1b2', backing, 'c0ffee00-1')
         self.assertIsNone(provider_id.decode(ArrayVolume, 'a1b2', value,

@@ -32,7 +32,7 @@ class WritesTest(doubles.TestCase):
         self.row.refresh = lambda: self.log.refresh()
         self.row.destroy = lambda: self.log.destroy()
 
-    def test_a_row_as_it_is_now(self):
+    def test_current_row(self):
         class Model(doubles.Row):
             get_by_id = mock.Mock()
 
@@ -42,29 +42,29 @@ class WritesTest(doubles.TestCase):
 
     @ddt.data(('new', 'new'), ('read', 'read'), (None, 'read'))
     @ddt.unpack
-    def test_ids_are_read_again(self, found, expected):
-        """Those of a new volume may not be saved yet."""
+    def test_renew_ids(self, found, expected):
+        """The ids of a new volume may not be in the database yet."""
         now = doubles.a_volume(provider_id=found, status='available')
         self.function(writes, 'current').return_value = now
         self.row.obj_reset_changes = lambda names: self.log.reset(names)
         self.assertIs(now, writes.renew(self.row))
         self.assertEqual((expected, 'in-use'),
                          (self.row.provider_id, self.row.status))
-        # Cinder is not to save it.
+        # Cinder must not save it again.
         self.assertEqual([call.reset(['provider_id'])] * (found == 'new'),
                          self.calls('reset'))
 
     @ddt.data((1, True), (0, False))
     @ddt.unpack
-    def test_ids_replace_what_was_read(self, count, expected):
-        """And nothing that somebody else wrote since."""
+    def test_ids_are_replaced_only_if_unchanged(self, count, expected):
+        """The row in the database must still have the ids that were read."""
         self.write.return_value = count
         self.assertIs(expected, writes.set_if_unmoved(self.row, VALUES))
         self.write.assert_called_once_with(VALUES, {'provider_id': 'read'})
 
     @ddt.data((1, True), (0, False))
     @ddt.unpack
-    def test_a_volume_at_rest(self, count, expected):
+    def test_set_only_if_status_and_ids_are_unchanged(self, count, expected):
         self.write.return_value = count
         self.assertIs(expected, writes.set_if_at_rest(
             self.row, VALUES, {'replication_status': 'enabled'}))
@@ -72,18 +72,19 @@ class WritesTest(doubles.TestCase):
             'replication_status': 'enabled', 'status': 'in-use',
             'provider_id': 'read'})
 
-    def test_what_the_arrays_say_of_replication(self):
+    def test_set_replication(self):
         writes.set_replication(self.row, VALUES)
         self.write.assert_called_once_with(VALUES, {})
 
-    def test_the_replication_of_a_group(self):
+    def test_replace_replication(self):
         writes.replace_replication(self.row, VALUES, {'a': 'before'})
         self.write.assert_called_once_with(VALUES, {'a': 'before'})
 
     @ddt.data((['enabled', 'enabled'], True), (['enabled', 'error'], False))
     @ddt.unpack
-    def test_a_group_whose_volumes_are_replicated(self, of_volumes, written):
-        """By rows that were read again."""
+    def test_repair_group_if_all_volumes_are_replicated(
+            self, of_volumes, written):
+        """The rows of its volumes are read again first."""
         def refresh():
             self.log.refresh()
             self.row.volumes = [doubles.Row(replication_status=status)
@@ -95,6 +96,6 @@ class WritesTest(doubles.TestCase):
             [call.refresh(), *[call.update(VALUES, {'a': 'before'})]
              * written], self.calls())
 
-    def test_a_snapshot_goes(self):
+    def test_remove_snapshot(self):
         writes.remove_snapshot(self.row)
         self.assertEqual([call.destroy()], self.calls())
