@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which array of a back end has a row."""
+"""Which array of a back end a volume or snapshot is on."""
 
 import json
 from unittest import mock
@@ -25,7 +25,7 @@ from cinder_k2 import rest
 
 
 def an_array(system, *, met=True):
-    """An array; one that was not met says who it is when it is asked."""
+    """Return an array; unless ``met``, its id is not known yet."""
     found = mock.Mock()
     found.array.system.id = system
     found.array.system.known_id = system if met else None
@@ -34,7 +34,7 @@ def an_array(system, *, met=True):
 
 
 def row(system=None, **more):
-    """A volume with ids of an array, or without any."""
+    """Return a volume with ids of an array, or without ids."""
     ids = json.dumps({'system': system, 'volume': 1}) if system else None
     return mock.Mock(**{
         'id': 'row', 'provider_id': ids, 'volume': None,
@@ -50,62 +50,62 @@ class ArraySetTest(base.BaseTestCase):
         self.found = arrays.ArraySet(self.home, {'moon': self.moon}, None)
 
     @ddt.data(None, '', config.PRIMARY_ID)
-    def test_the_primary_is_active_at_first(self, active):
+    def test_primary_is_active_by_default(self, active):
         found = arrays.ArraySet(self.home, {'moon': self.moon}, active)
         self.assertIs(self.home, found.active)
         self.assertEqual(['moon'], found.targets)
 
-    def test_another_becomes_active(self):
+    def test_activate(self):
         self.found.activate('moon')
         self.assertIs(self.moon, self.found.active)
         self.assertEqual('moon', self.found.active_id)
 
-    def test_an_unknown_one_changes_nothing(self):
+    def test_activate_an_unknown_array(self):
         self.assertRaises(KeyError, self.found.activate, 'mars')
         self.assertIs(self.home, self.found.active)
 
-    def test_others(self):
+    def test_other_arrays(self):
         self.assertEqual([self.moon], self.found.others([self.home]))
 
     @ddt.data('home', 'moon')
-    def test_the_ids_of_a_row_say_where_it_is(self, system):
+    def test_array_of_a_row_with_ids(self, system):
         self.assertEqual(system,
                          self.found.of(row(system)).array.system.id)
 
-    def test_a_snapshot_without_ids_is_where_its_volume_is(self):
+    def test_snapshot_without_ids_is_on_the_array_of_its_volume(self):
         self.assertIs(self.moon, self.found.of(row(volume=row('moon'))))
 
     @ddt.data((None, 'enabled', 'moon'), ('today', 'enabled', 'home'),
               ('today', 'failed-over', 'moon'))
     @ddt.unpack
-    def test_a_volume_without_ids(self, launched_at, status, expected):
-        """The in-tree driver makes all on the primary."""
+    def test_volume_without_ids(self, launched_at, status, expected):
+        """The in-tree driver only creates volumes on the primary."""
         self.found.activate('moon')
         self.assertIs(
             {'home': self.home, 'moon': self.moon}[expected],
             self.found.of(row(launched_at=launched_at,
                               replication_status=status)))
 
-    def test_a_volume_has_no_volume(self):
+    def test_row_without_a_volume_attribute(self):
         volume = row()
         del volume.volume
         self.assertIs(self.home, self.found.of(volume))
 
-    def test_one_array_has_all(self):
-        """Nobody is asked who he is."""
+    def test_back_end_with_one_array(self):
+        """It has all rows; the id of the array is not read."""
         alone = arrays.ArraySet(self.home, {}, None)
         self.assertIs(self.home, alone.of(row('gone')))
 
-    def test_ids_of_no_array_are_the_active_ones(self):
+    def test_unknown_ids_default_to_the_active_array(self):
         self.assertIs(self.home, self.found.of(row('gone')))
 
-    def test_a_lost_array_may_be_meant(self):
+    def test_unreachable_array_may_have_the_row(self):
         lost = mock.PropertyMock(side_effect=rest.Unreachable('gone'))
         type(self.moon.array.system).id = lost
         self.assertIs(self.home, self.found.of(row('home')))
         self.assertRaises(rest.Unreachable, self.found.of, row('moon'))
 
-    def test_a_clone_is_made_beside_its_source(self):
+    def test_source_must_be_on_the_active_array(self):
         self.assertIs(self.home, self.found.with_source(row('home')))
         error = self.assertRaises(exceptions.ArrayNotActive,
                                   self.found.with_source, row('moon'))
@@ -114,30 +114,30 @@ class ArraySetTest(base.BaseTestCase):
                       'one at home.example.org serves; fail the back end '
                       'over to that array, or back, first.', str(error))
 
-    def test_by_name(self):
+    def test_array_by_backend_id(self):
         self.assertIs(self.moon, self.found.named('moon'))
         self.assertIs(self.home, self.found.named(config.PRIMARY_ID))
         self.assertRaises(KeyError, self.found.named, 'mars')
 
-    def test_an_array_that_is_not_there_cannot_be_active(self):
+    def test_unknown_active_array(self):
         self.assertRaises(KeyError, arrays.ArraySet, self.home, {}, 'moon')
 
-    def test_who_is_known_is_not_asked(self):
+    def test_known_id_is_not_read_again(self):
         asked = mock.PropertyMock(side_effect=AssertionError)
         for one in (self.home, self.moon):
             type(one.array.system).id = asked
         self.moon.array.system.known_id = 'moon'
         self.assertIs(self.moon, self.found.of(row('moon')))
 
-    def test_the_active_one_is_asked_first(self):
-        """And the others not, if it has the row."""
+    def test_id_of_the_active_array_is_read_first(self):
+        """If it has the row, other ids are not read."""
         self.found.activate('moon')
         self.home.array.system.known_id = None
         type(self.home.array.system).id = mock.PropertyMock(
             side_effect=AssertionError)
         self.assertIs(self.moon, self.found.of(row('moon')))
 
-    def test_a_lost_array_is_not_the_one_that_is_meant(self):
+    def test_unreachable_array_is_skipped_if_another_has_the_row(self):
         sun = an_array('sun', met=False)
         type(self.moon.array.system).id = mock.PropertyMock(
             side_effect=rest.Unreachable('gone'))
@@ -145,7 +145,7 @@ class ArraySetTest(base.BaseTestCase):
             self.home, {'moon': self.moon, 'sun': sun}, None)
         self.assertIs(sun, found.of(row('sun')))
 
-    def test_the_first_error_counts(self):
+    def test_first_error_is_raised(self):
         sun = an_array('sun', met=False)
         for one in (self.moon, sun):
             type(one.array.system).id = mock.PropertyMock(

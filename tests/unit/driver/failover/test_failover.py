@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Failover of the back end and of groups; the moving itself is replaced."""
+"""Failover of the back end and of groups; moving volumes is replaced."""
 
 import ddt
 import testtools
@@ -78,7 +78,7 @@ class Case(testtools.TestCase):
 
 
 @ddt.ddt
-class HostTest(Case):
+class FailoverHostTest(Case):
 
     def test_failover(self):
         active, volumes, groups = self.host('moon')
@@ -100,7 +100,7 @@ class HostTest(Case):
         self.over.assert_not_called()
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
-    def test_a_cluster_hears_of_it_afterwards(self):
+    def test_failover_of_a_cluster_activates_on_completion(self):
         active, _, _ = self.failover.failover(None, self.volumes, 'moon')
         self.assertEqual('moon', active)
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
@@ -109,42 +109,42 @@ class HostTest(Case):
         self.failover.failover_completed(None)
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
-    def test_a_service_with_another_cinder_conf(self):
+    def test_failover_completed_with_an_unknown_target(self):
         self.assert_reason(
             'venus is no backend_id of a replication_device; use one of: '
             'moon, mars, or "default" to fail back',
             self.refused(self.failover.failover_completed, None, 'venus'))
 
     @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('old'))
-    def test_an_array_that_cannot_take_over(self, error):
+    def test_target_that_cannot_take_over(self, error):
         self.over.side_effect = error
         self.assert_reason(
             'the array at moon.example.org cannot take over; try again when '
             f'it can: {error}', self.refused(self.host, 'moon'))
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
-    def test_an_error_of_the_driver_itself(self):
+    def test_unexpected_error_is_raised(self):
         self.over.side_effect = KeyError
         self.assertRaises(KeyError, self.host, 'moon')
 
-    def test_the_primary_under_another_address(self):
+    def test_target_is_the_primary_at_another_address(self):
         self.moon.array.system.id = 'home'
         self.assert_reason(
             'the array at moon.example.org is that at home.example.org; '
             'correct replication_device', self.refused(self.host, 'moon'))
         self.over.assert_not_called()
 
-    def test_a_primary_that_is_lost(self):
-        """It is not asked who it is."""
+    def test_lost_primary(self):
+        """Its id is not read."""
         self.home.array.system = replicated.LostSystem()
         self.assertEqual('moon', self.host('moon')[0])
 
-    def test_a_target_that_is_lost(self):
+    def test_lost_target(self):
         self.moon.array.system = replicated.LostSystem()
         self.assertIn('cannot take over', self.refused(self.host, 'moon'))
         self.over.assert_not_called()
 
-    def test_what_became_of_each_volume_is_logged(self):
+    def test_result_of_each_volume_is_logged(self):
         self.over.side_effect = lambda volumes, there, every: {
             'v1': dict(MOVED), 'v2': dict(STAYED)}
         with self.assertLogs(LOG, 'INFO') as logs:
@@ -175,19 +175,19 @@ class TargetTest(Case):
             side.array.replication.find_many.side_effect = lambda names: {
                 name: name for name in names if name.startswith('r')}
 
-    def test_the_one_that_has_most_of_the_volumes(self):
+    def test_target_with_most_sessions_is_chosen(self):
         self.assertEqual('mars', self.host()[0])
         self.moon.array.replication.find_many.assert_called_once_with(
             ['ssn-v1', 'rssn-v1'])
 
-    def test_the_only_one_is_not_asked(self):
+    def test_only_target_is_chosen_without_a_call(self):
         self.configured(moon=self.moon)
         self.assertEqual('moon', self.host()[0])
         self.moon.array.replication.find_many.assert_not_called()
 
     @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('old'))
-    def test_one_that_does_not_answer(self, error):
-        """It comes after one that has nothing."""
+    def test_target_that_does_not_answer(self, error):
+        """A target without any session is preferred to it."""
         self.mars.array.replication.find_many.side_effect = error
         self.moon.array.replication.find_many.side_effect = lambda names: {}
         self.configured(mars=self.mars, moon=self.moon)
@@ -196,25 +196,25 @@ class TargetTest(Case):
         self.assertIn('Replication target mars does not answer',
                       logs.output[0])
 
-    def test_the_first_of_equals(self):
+    def test_first_target_is_chosen_on_a_tie(self):
         self.volumes.pop()
         self.assertEqual('moon', self.host()[0])
 
-    def test_a_back_end_without_targets(self):
+    def test_back_end_without_targets(self):
         self.configured()
         for wanted in None, 'moon', config.PRIMARY_ID:
             self.assert_reason(
                 'the back end has no replication_device in cinder.conf',
                 self.refused(self.host, wanted))
 
-    def test_an_unknown_target(self):
+    def test_unknown_target(self):
         self.assert_reason(
             'venus is no backend_id of a replication_device; use one of: '
             'moon, mars, or "default" to fail back',
             self.refused(self.host, 'venus'))
         self.over.assert_not_called()
 
-    def test_a_second_failover_has_to_say_where(self):
+    def test_second_failover_requires_a_target(self):
         self.every.activate('moon')
         self.assert_reason(
             'the back end was failed over to moon; name a target for volumes '
@@ -222,16 +222,16 @@ class TargetTest(Case):
             self.refused(self.host))
         self.assertEqual('mars', self.host('mars')[0])
 
-    def test_the_active_one_again(self):
-        """For what was left."""
+    def test_failover_to_the_active_array(self):
+        """It moves the volumes that an earlier failover left."""
         self.every.activate('moon')
         self.assertEqual('moon', self.host('moon')[0])
         self.over.assert_called_once()
 
 
 @ddt.ddt
-class GroupsOfHostTest(Case):
-    """What failover_host says of groups."""
+class FailoverHostGroupsTest(Case):
+    """The group updates that failover_host returns."""
 
     def update(self, *updates, **values):
         group = replicated.group(**values)
@@ -251,7 +251,7 @@ class GroupsOfHostTest(Case):
               ((MOVED, STAYED), 'failover-error'), ((BACK, IN_ERROR), 'error'),
               ((IN_ERROR, STAYED), 'failover-error'))
     @ddt.unpack
-    def test_the_worst_of_its_volumes(self, updates, expected):
+    def test_worst_status_of_its_volumes(self, updates, expected):
         self.assertEqual({'replication_status': expected},
                          self.update(*updates))
         self.assertEqual([{'replication_status': expected}],
@@ -260,13 +260,13 @@ class GroupsOfHostTest(Case):
     @ddt.data((None, 'disabled'), ('disabled', 'disabled'),
               ('not-capable', 'disabled'), ('enabled', 'failed-over'))
     @ddt.unpack
-    def test_one_without_volumes(self, status, expected):
-        """Cinder puts what is right in the place of "failed-over"."""
+    def test_group_without_volumes(self, status, expected):
+        """Cinder replaces "failed-over" by the status after a failback."""
         self.assertEqual({'replication_status': expected},
                          self.update(replication_status=status))
         self.assertEqual([], self.group.writes)
 
-    def test_one_that_has_volumes_is_replicated(self):
+    def test_group_with_volumes_is_replicated(self):
         self.assertEqual({'replication_status': 'failed-over'},
                          self.update(MOVED, replication_status=None))
 
@@ -274,18 +274,18 @@ class GroupsOfHostTest(Case):
               ('error', 'enabled', False),
               ('available', 'failover-error', False))
     @ddt.unpack
-    def test_one_that_an_earlier_failover_left(self, status, replication,
-                                               repaired):
+    def test_status_error_of_an_earlier_failover_is_cleared(
+            self, status, replication, repaired):
         found = self.update(MOVED, status=status,
                             replication_status=replication)
         self.assertEqual({'replication_status': 'failed-over', **(
             {'status': 'available'} if repaired else {})}, found)
 
-    def test_one_that_stays_in_error(self):
+    def test_group_stays_in_error(self):
         self.assertNotIn('status', self.update(
             STAYED, status='error', replication_status='failover-error'))
 
-    def test_a_database_that_fails(self):
+    def test_database_error(self):
         group = replicated.group()
         group.on_write = lambda: 1 / 0
         self.volumes = [replicated.volume(group=group)]
@@ -295,15 +295,15 @@ class GroupsOfHostTest(Case):
         self.assertEqual([{'group_id': 'g1', 'updates': {
             'replication_status': 'failed-over'}}], groups)
 
-    def test_all_groups(self):
+    def test_several_groups(self):
         _, _, groups = self.host('moon', [
             replicated.group('g1'), replicated.group('g2')])
         self.assertEqual(['g1', 'g2'], [one['group_id'] for one in groups])
 
 
 @ddt.ddt
-class GroupTest(Case):
-    """failover_replication: one group alone."""
+class FailoverReplicationTest(Case):
+    """failover_replication moves one group only."""
 
     def setUp(self):
         super().setUp()
@@ -319,7 +319,7 @@ class GroupTest(Case):
         self.assertEqual([{'id': 'v1', **MOVED}, {'id': 'v2', **MOVED}],
                          volumes)
         self.over.assert_called_once_with(self.volumes, self.moon, self.every)
-        # It is Cinder that saves it, and the back end stays where it is.
+        # Cinder saves the update, and the active array does not change.
         self.assertEqual([], self.group.writes)
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
@@ -329,13 +329,13 @@ class GroupTest(Case):
         self.back.assert_called_once_with(self.volumes, self.home, self.every,
                                           TIMEOUT)
 
-    def test_no_target_is_named(self):
+    def test_default_target(self):
         self.configured(moon=self.moon)
         self.move(None)
         self.over.assert_called_once_with(self.volumes, self.moon, self.every)
 
-    def test_what_stays_is_served_as_before(self):
-        """Cinder takes each status but "error" for success."""
+    def test_volume_that_could_not_be_moved(self):
+        """Cinder treats each status but "error" as success."""
         self.over.side_effect = lambda volumes, there, every: {
             'v1': dict(MOVED), 'v2': dict(STAYED)}
         group, volumes = self.move()
@@ -345,7 +345,7 @@ class GroupTest(Case):
             {'id': 'v2', 'replication_status': 'error',
              'replication_extended_status': 'It was never made.'}], volumes)
 
-    def test_beside_a_failover_of_the_back_end(self):
+    def test_refused_during_a_failover_of_the_back_end(self):
         self.rows.is_failing_over.return_value = True
         group, volumes = self.move()
         self.assertEqual({'replication_status': 'error'}, group)
@@ -353,8 +353,8 @@ class GroupTest(Case):
                       volumes[0]['replication_extended_status'])
         self.over.assert_not_called()
 
-    def test_an_array_that_cannot_take_over(self):
-        """Cinder would set all volumes to error if it were raised."""
+    def test_target_that_cannot_take_over(self):
+        """If it raised, Cinder would set all volumes to error."""
         self.over.side_effect = rest.Unreachable('gone')
         with self.assertLogs(LOG, 'ERROR') as logs:
             group, volumes = self.move()
