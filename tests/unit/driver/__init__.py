@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver's parts that need Cinder, which is told how it runs first."""
+"""Driver modules that import Cinder; its thread backend is set first."""
 
 import os
 

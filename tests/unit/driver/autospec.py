@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Test doubles for the collaborators of a class of the driver.
+"""Fast autospecced doubles for the collaborators of the driver's classes.
 
-They have the methods and signatures of what they replace, so a wrong call
-raises. A ``Journal`` records the order of calls across several of them,
-with the locks and deadlines that are in force meanwhile.
+They have the methods and signatures of what they replace, so an invalid call
+raises. A ``Journal`` records the order of calls across several doubles, and
+the locks and deadlines in force during these calls.
 """
 
 import contextlib
@@ -50,19 +50,19 @@ _PARTS = {
 
 
 class Journal:
-    """What happened, in order.
+    """Calls and context managers, in order.
 
-    :ivar events: a call is its name, a context that is entered has ``+``
-        in front of it and its arguments behind it, one that is left ``-``
+    :ivar events: the name of each call; for a context manager, ``+name
+        arguments`` on entry and ``-name`` on exit
     """
 
     def __init__(self):
         self.events = []
 
     def context(self, name, value=None):
-        """A function that returns a context manager which is recorded.
+        """Return a function whose context manager is recorded.
 
-        :param value: what ``as`` gets
+        :param value: the value bound by ``as``
         """
         @contextlib.contextmanager
         def entered(*args, **kwargs):
@@ -76,7 +76,7 @@ class Journal:
         return entered
 
     def record(self, double, name, effect=None):
-        """Record the calls of a double, which returns what it would.
+        """Record the calls of a double and keep its return value.
 
         :param effect: an error to raise, or a function to call instead
         """
@@ -88,7 +88,7 @@ class Journal:
         double.side_effect = called
 
     def recorded(self, name, values):
-        """A function that returns these values, and records its calls."""
+        """Return a function that returns these values in turn, recorded."""
         results = iter(values)
 
         def called(*args, **kwargs):
@@ -97,19 +97,19 @@ class Journal:
         return called
 
     def record_locks(self, test):
-        """Replace Cinder's locks for the time of a test."""
+        """Replace the functions of ``locks`` during a test."""
         for name in ('flattening', 'group', 'hosts', 'host_groups',
                      'snapshot'):
             patched(test, locks, name, side_effect=self.context(name))
 
 
 class Function(mock.Mock):
-    """As create_autospec makes it of a function, in a tenth of the time.
+    """A mock of a function, ten times as fast as create_autospec.
 
     A call with wrong arguments raises TypeError. Calls are recorded with
-    arguments by position wherever the function takes them so.
+    positional arguments wherever the function accepts them.
 
-    :param function: what it stands for
+    :param function: the function it replaces
     """
 
     def __init__(self, function, **how):
@@ -125,13 +125,13 @@ class Function(mock.Mock):
 
 
 class Double:
-    """As create_autospec makes it of a class, in a tenth of the time.
+    """A mock of a class, ten times as fast as create_autospec.
 
-    A method is made when it is asked for first. Attributes that are no
-    methods are to be set by the test.
+    Methods are created on first access. The test must set attributes that are
+    not methods.
 
-    :param kind: the class that it stands for
-    :param attributes: what it has besides methods
+    :param kind: the class it replaces
+    :param attributes: its attributes other than methods
     """
 
     def __init__(self, kind, **attributes):
@@ -151,23 +151,23 @@ class Double:
 
 
 def patched(test, target, name, **how):
-    """Replace a function for the time of a test; its double."""
+    """Replace a function during a test and return its double."""
     double = Function(getattr(target, name), **how)
     replace(test, target, name, double)
     return double
 
 
 def replace(test, target, name, new):
-    """Replace anything for the time of a test."""
+    """Replace an attribute during a test."""
     patcher = mock.patch.object(target, name, new)
     patcher.start()
     test.addCleanup(patcher.stop)
 
 
 def array(journal, *parts, system_id=rows.SYSTEM):
-    """An array with the parts of these names.
+    """Return a double of an array with the named parts.
 
-    Its deadlines are recorded; of two reads the first comes first.
+    Its deadlines are recorded. Concurrent reads run in the given order.
     """
     double = Double(arrays.Array)
     double.address = f'{system_id}.example.org'

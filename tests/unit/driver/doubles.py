@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Doubles of what the classes of the driver work with.
+"""Test doubles for the collaborators of the driver's classes.
 
-Each takes the calls of the class that it stands for, with its arguments, and
-no others. All calls of a test are in one log, in order.
+Each accepts the calls of the class that it replaces, with their arguments, and
+no others. All calls of a test are recorded in one log, in order.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ PARTS = {
 
 
 class Row:
-    """A row of Cinder's, with the fields that are given."""
+    """A database row with the given fields."""
 
     def __init__(self, **fields):
         self.__dict__.update(fields)
@@ -59,7 +59,7 @@ class Row:
 
 
 def a_volume(id='v1', **more):
-    """A row of a detached volume without a type."""
+    """Return a row of a detached volume without a type."""
     return Row(**{
         'id': id, 'name_id': id, 'name': f'volume-{id}', 'size': 1,
         'status': 'available', 'provider_id': None, 'launched_at': 'then',
@@ -70,7 +70,7 @@ def a_volume(id='v1', **more):
 
 
 def a_snapshot(id='s1', **more):
-    """A row of a snapshot."""
+    """Return a row of a snapshot."""
     return Row(**{
         'id': id, 'name': f'snapshot-{id}', 'provider_id': None,
         'created_at': None, 'group_snapshot_id': None, 'volume_id': 'v1',
@@ -78,7 +78,7 @@ def a_snapshot(id='s1', **more):
 
 
 class ArrayDouble:
-    """An array; its parts are made when a test asks for them."""
+    """An array whose parts are created on first access."""
 
     address = '198.51.100.7'
 
@@ -96,31 +96,31 @@ class ArrayDouble:
 
     @contextlib.contextmanager
     def deadline(self, *, fresh=False):
-        """Record that the time for the array begins."""
+        """Record that a deadline starts."""
         self._case.log.deadline(fresh=fresh)
         yield
 
     @contextlib.contextmanager
     def cleanup_deadline(self):
-        """Record that there is time for clearing up."""
+        """Record that a cleanup deadline starts."""
         self._case.log.cleanup_deadline()
         yield
 
     @staticmethod
     def concurrently(first, second):
-        """Carry out two reads."""
+        """Run two reads, one after the other."""
         return first(), second()
 
 
 class Call:
-    """A double of a function, which takes its arguments and no others.
+    """A double of a function that checks the arguments of each call.
 
-    It is used as a mock. Those of unittest.mock that check arguments need
-    milliseconds each.
+    It replaces unittest.mock's autospecced mocks, which need milliseconds
+    each.
 
     :ivar return_value: what it returns
-    :ivar side_effect: an exception to raise, what to return call by call
-        (exceptions are raised), or a function to call
+    :ivar side_effect: an exception to raise, a list with one result (or
+        exception to raise) per call, or a function to call
     """
 
     def __init__(self, log, name, signature=None):
@@ -153,17 +153,17 @@ class Call:
 
     @property
     def call_count(self):
-        """How many calls there were."""
+        """The number of calls."""
         return len(self.call_args_list)
 
     def assert_called_once_with(self, *args, **kwargs):
-        """See that there was one call, with these arguments."""
+        """Assert that there was one call, with these arguments."""
         found = self.call_args_list
         assert found == [mock.call(*args, **kwargs)], found
 
 
 class Log:
-    """All calls of a test; what it has no double of is just recorded."""
+    """The calls of a test, including those of attributes with no double."""
 
     def __init__(self):
         self.mock_calls = []
@@ -173,7 +173,7 @@ class Log:
 
 
 class Double:
-    """An instance of a class, whose calls go to a log."""
+    """A double of an instance, which records its calls in a log."""
 
     def __init__(self, log, name, spec):
         self._log, self._name, self._spec = log, name, spec
@@ -194,7 +194,7 @@ def _of_function(function):
 
 
 def _signature(function):
-    """The arguments of a function or bound method."""
+    """Return the parameters of a function or bound method, without self."""
     if not inspect.ismethod(function):
         return _of_function(function)
     whole = _of_function(function.__func__)
@@ -202,7 +202,7 @@ def _signature(function):
 
 
 class TestCase(unittest.TestCase):
-    """A test with a log of calls, and locks that only tell it."""
+    """A test with a log of calls, and locks that are only recorded."""
 
     def setUp(self):
         super().setUp()
@@ -211,36 +211,36 @@ class TestCase(unittest.TestCase):
         self._record_locks()
 
     def double(self, name, spec):
-        """A double of an instance; the log has its calls below a name."""
+        """Return a double of an instance; its calls are logged as name.x."""
         return Double(self.log, name, spec)
 
     def function(self, module, name, label=None):
-        """Put a double in place of a function."""
+        """Replace a function by a double, and return that."""
         made = Call(self.log, label or name,
                     _signature(_original(module, name)))
         self.replace(module, name, made)
         return made
 
     def replace(self, target, name, new):
-        """Put something in place of an attribute, for this test."""
+        """Replace an attribute during this test."""
         patcher = mock.patch.object(target, name, new)
         patcher.start()
         self.addCleanup(patcher.stop)
 
     def raised(self, expected, function, *args, **kwargs):
-        """What a call raises, which has to be of that class."""
+        """Return the exception of this class that a call raises."""
         with self.assertRaises(expected) as caught:
             function(*args, **kwargs)
         return caught.exception
 
     def calls(self, *names):
-        """Calls in order: all, or those of some doubles."""
+        """Return all calls in order, or only those of the named doubles."""
         return [each for each in self.log.mock_calls if not names or any(
             f'{each[0]}.'.startswith(f'{name}.') for name in names)]
 
     @contextlib.contextmanager
     def held(self, volume, timeout=None):
-        """For ``Resolver.held`` of a double: record when it is let go."""
+        """Stand in for ``Resolver.held``: record when the hold is released."""
         try:
             yield
         finally:
@@ -269,5 +269,5 @@ class TestCase(unittest.TestCase):
 
 @functools.cache
 def _original(module, name):
-    """A function as it was before any test."""
+    """Return a function as it was before any test replaced it."""
     return getattr(module, name)

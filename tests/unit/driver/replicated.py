@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rows and arrays of a replicated back end, without database or network."""
+"""Database rows and arrays of a replicated back end, all in memory."""
 
 import contextlib
 from unittest import mock
@@ -45,12 +45,12 @@ FAILOVER_ERROR = 'failover-error'
 
 
 class Row:
-    """A row of Cinder's with the methods of its versioned objects.
+    """A database row with the methods of Cinder's versioned objects.
 
-    :ivar stored: what the database has
-    :ivar writes: each update that was asked for, whether carried out or not
-    :ivar on_write: called before each of them
-    :ivar deleted: whether the database does not have the row any more
+    :ivar stored: the values in the database
+    :ivar writes: the values of each attempted update, successful or not
+    :ivar on_write: called before each update
+    :ivar deleted: whether the row was deleted from the database
     """
 
     def __init__(self, **values):
@@ -85,18 +85,18 @@ class Row:
         self.__dict__.update(self.stored)
 
     def meanwhile(self, **values):
-        """Change the row in the database, as another service does."""
+        """Change the row in the database, as another service would."""
         self.stored.update(values)
 
 
 def ids(system_id=HERE, name_id='v1', **backing):
-    """The value of provider_id of a replicated volume."""
+    """Return the provider_id of a replicated volume."""
     return provider_id.encode(system_id, ArrayVolume(**{
         'group': GROUP, 'volume': 1, 'replicated': True, **backing}), name_id)
 
 
 def volume(row_id='v1', system_id=HERE, *, backing=None, **values):
-    """A replicated volume that is available; no ids if system_id is None."""
+    """Return an available replicated volume; system_id None: no ids."""
     name_id = values.get('_name_id') or row_id
     group = values.get('group')
     return Row(**{
@@ -111,7 +111,7 @@ def volume(row_id='v1', system_id=HERE, *, backing=None, **values):
 
 
 def group(row_id='g1', *, consistent=True, **values):
-    """A replicated group."""
+    """Return a replicated group."""
     return Row(**{
         'id': row_id, 'consistent': consistent, 'status': 'available',
         'replication_status': ENABLED, 'volumes': [],
@@ -119,18 +119,18 @@ def group(row_id='g1', *, consistent=True, **values):
 
 
 def volume_type(**specs):
-    """A volume type with extra specs of the driver, without the prefix."""
+    """Return a volume type with these extra specs, without the prefix."""
     return mock.Mock(extra_specs={
         f'{volume_types.PREFIX}:{key}': value for key, value in specs.items()})
 
 
 def is_consistent(row):
-    """Replaces that of placement, which reads group types."""
+    """Stand in for placement.is_consistent, which reads group types."""
     return row.consistent
 
 
 def array(system_id=HERE):
-    """An array; ``inside`` lists the deadlines that are being observed."""
+    """Return an array; ``inside`` lists the deadlines in force."""
     found = autospec.Double(
         Array, address=f'{system_id}.example.org', inside=[],
         system=autospec.Double(system.System, id=system_id,
@@ -155,7 +155,7 @@ def array(system_id=HERE):
 
 
 def peer(of, backend_id=None, rpo=300):
-    """An array as its peer sees it."""
+    """Return the Peer that represents an array to its peer."""
     return resolver.Peer(
         backend_id or of.system.id, of, of.address, rpo,
         autospec.Function(lambda volumes: None),
@@ -163,7 +163,7 @@ def peer(of, backend_id=None, rpo=300):
 
 
 def operations(of):
-    """What can be done on an array."""
+    """Return the operations of an array."""
     found = autospec.Double(
         ArrayOperations, array=of,
         detach=autospec.Double(detach.Detach),
@@ -175,7 +175,7 @@ def operations(of):
 
 
 class LostSystem:
-    """The system of an array that is unreachable, and was all along."""
+    """The system of an array that has been unreachable from the start."""
 
     known_id = ''
 
@@ -185,7 +185,7 @@ class LostSystem:
 
 
 def session(name='ssn-v1', number=7, **values):
-    """A session that is suspended as source."""
+    """Return a suspended session in which the array is the source."""
     return replication.Session(**{
         'id': number, 'name': name, 'group': GROUP,
         'role': replication.SOURCE, 'state': replication.SUSPENDED,

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rows of Cinder's database without a database.
+"""Database rows without a database.
 
 A row has the attributes and methods of Cinder's object and no others, so a
-misspelled one raises AttributeError. Values that a test does not give are
-those of an idle row; each can be overridden by name.
+misspelled one raises AttributeError. Values that a test does not set are those
+of an idle row; each can be overridden by name.
 """
 
 import datetime
@@ -34,10 +34,10 @@ CREATED = datetime.datetime(2024, 5, 6, 7, 8, 9)
 
 
 def volume(backing=None, *, system=SYSTEM, **values):
-    """A volume.
+    """Return a volume.
 
-    :param backing: what its provider_id names; None for an empty one
-    :param system: the array that its provider_id names
+    :param backing: the object in its provider_id; None for no provider_id
+    :param system: the array in its provider_id
     """
     values = {
         'id': VOLUME_ID, 'status': 'available', 'size': 2,
@@ -55,11 +55,11 @@ def volume(backing=None, *, system=SYSTEM, **values):
 
 
 def snapshot(source=None, backing=None, *, system=SYSTEM, **values):
-    """A snapshot.
+    """Return a snapshot.
 
-    :param source: the row of its volume; one is made if not given
-    :param backing: what its provider_id names; None for an empty one
-    :param system: the array that its provider_id names
+    :param source: the row of its volume; a new one by default
+    :param backing: the object in its provider_id; None for no provider_id
+    :param system: the array in its provider_id
     """
     source = source or volume()
     return _row(objects.Snapshot, {
@@ -71,7 +71,7 @@ def snapshot(source=None, backing=None, *, system=SYSTEM, **values):
 
 
 def group(volumes=(), **values):
-    """A group, which the given volumes are members of."""
+    """Return a group with the given volumes as members."""
     made = _row(objects.Group, {
         'id': GROUP_ID, 'status': 'available', 'replication_status': None,
         'group_type_id': 'group-type',
@@ -83,9 +83,9 @@ def group(volumes=(), **values):
 
 
 def group_snapshot(source=None, snapshots=(), **values):
-    """A group snapshot.
+    """Return a group snapshot.
 
-    :param source: the row of its group; one is made if not given
+    :param source: the row of its group; a new one by default
     """
     source = source or group()
     return _row(objects.GroupSnapshot, {
@@ -95,7 +95,7 @@ def group_snapshot(source=None, snapshots=(), **values):
 
 
 def volume_type(extra_specs=None, **values):
-    """A volume type."""
+    """Return a volume type."""
     return _row(objects.VolumeType, {
         'id': 'type', 'name': 'a type', 'extra_specs': extra_specs or {},
         **values})
@@ -104,7 +104,7 @@ def volume_type(extra_specs=None, **values):
 class _Row(mock.NonCallableMock):
 
     def __getitem__(self, name):
-        """Cinder's objects can be read as dictionaries, too."""
+        """Support item access, as Cinder's objects do."""
         return getattr(self, name)
 
 

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Compares methods by what calls they take.
+"""Compare methods by the calls that they accept.
 
-Cinder's own check counts methods that a class, not an instance, has bound,
-which are none, so it passes every class.
+Cinder's own check only considers methods that are bound to the class. There
+are none, so every class passes it.
 """
 
 import ast
@@ -24,16 +24,16 @@ from typing import Any
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY,
                inspect.Parameter.POSITIONAL_OR_KEYWORD)
-# Cinder writes it both ways for one method, and passes it by position.
+# Cinder uses both names for a parameter that it passes by position.
 _ALIASES = {'ctxt': 'context'}
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A call of a driver's method in Cinder's source.
+    """A call of a driver method in Cinder's source.
 
-    :ivar positional: how many arguments it passes by position
-    :ivar keywords: names of those that it passes by name
+    :ivar positional: the number of positional arguments
+    :ivar keywords: the names of the keyword arguments
     """
 
     method: str
@@ -43,19 +43,19 @@ class Call:
 
 
 def methods_of(cls: type) -> list[str]:
-    """The methods that a class and its bases but ``object`` define."""
+    """Return the methods defined by a class and its bases but ``object``."""
     return sorted({name for base in cls.__mro__[:-1]
                    for name, member in vars(base).items()
                    if _function(member) and not name.startswith('__')})
 
 
 def owner(cls: type, name: str) -> type:
-    """The class that a class has a method from."""
+    """Return the class in the MRO that defines a method."""
     return next(base for base in cls.__mro__ if name in vars(base))
 
 
 def seen_by_callers(cls: type, name: str) -> inspect.Signature:
-    """The signature of a method, without what Python passes itself."""
+    """Return the signature of a method without ``self`` or ``cls``."""
     member = inspect.getattr_static(cls, name)
     signature = inspect.signature(getattr(cls, name))
     if isinstance(member, (staticmethod, classmethod)):
@@ -65,10 +65,10 @@ def seen_by_callers(cls: type, name: str) -> inspect.Signature:
 
 
 def complaints(cls: type, asked: type, name: str) -> list[str]:
-    """What a class lacks to be called as ``asked`` describes a method.
+    """Return why a class's method cannot be called like that of ``asked``.
 
-    A property will do for a method that is asked for without parameters:
-    Cinder's base class has some.
+    A property is accepted in place of a method without parameters: Cinder's
+    base class has such properties.
     """
     member = inspect.getattr_static(cls, name, None)
     if isinstance(member, property):
@@ -81,7 +81,7 @@ def complaints(cls: type, asked: type, name: str) -> list[str]:
 
 
 def refuses(cls: type, name: str) -> bool:
-    """Whether a method does nothing but raise NotImplementedError."""
+    """Return whether a method only raises NotImplementedError."""
     function = getattr(cls, name)
     if isinstance(function, property):
         return False
@@ -94,7 +94,7 @@ def refuses(cls: type, name: str) -> bool:
 
 
 def takes(cls: type, call: Call) -> bool:
-    """Whether a class's method can be called so."""
+    """Return whether the method of a class accepts a call."""
     try:
         seen_by_callers(cls, call.method).bind(
             *[None] * call.positional, **dict.fromkeys(call.keywords))
@@ -104,7 +104,7 @@ def takes(cls: type, call: Call) -> bool:
 
 
 def calls_in(module: Any, *receivers: str) -> Iterator[Call]:
-    """Calls of methods of ``receivers`` in the source of a module.
+    """Yield calls of methods of ``receivers`` in the source of a module.
 
     :param receivers: such as "self.driver"
     """

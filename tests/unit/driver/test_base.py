@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which array each call goes to, and what is asked of it."""
+"""Dispatch of driver calls to the arrays of a back end."""
 
 import contextlib
 import dataclasses
@@ -68,7 +68,7 @@ def ids(system, **more):
 
 
 class ArrayDouble(doubles.ArrayDouble):
-    """An array whose time is recorded below its name."""
+    """An array whose deadlines are logged under its name."""
 
     def __init__(self, case, name):
         super().__init__(case, name, name)
@@ -86,7 +86,7 @@ class ArrayDouble(doubles.ArrayDouble):
 
 
 class Operations:
-    """What can be done on an array; the log has it below its name."""
+    """The operations of an array; calls are logged under its name."""
 
     def __init__(self, case, name):
         self.array = ArrayDouble(case, name)
@@ -99,7 +99,7 @@ class Operations:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings of the REST client of an array."""
+    """REST client settings of an array."""
 
     name: str
     endpoint: str = 'https://home.example.org'
@@ -107,7 +107,7 @@ class Settings:
 
 
 class Driver(base.K2Driver):
-    """A driver as Cinder makes it, without a fabric."""
+    """A driver as Cinder creates it, without a zone manager."""
 
     protocol = 'iSCSI'
     _default_name = 'InTree'
@@ -143,7 +143,7 @@ class BaseTestCase(doubles.TestCase):
         self.activate(None)
 
     def operations(self, driver, client, fabric):
-        """The double for an array, by the settings of its client."""
+        """Return the double of an array, chosen by its client's settings."""
         self.assertIsInstance(driver, Driver)
         self.assertEqual('folder', client.verdicts)
         self.assertEqual(driver._fabric, fabric)
@@ -156,13 +156,16 @@ class BaseTestCase(doubles.TestCase):
         return Driver(configuration=options, **more)
 
     def activate(self, name):
-        """Let an array be active when the service starts."""
+        """Start the service with this array as the active one."""
         self.driver = self.a_driver(active_backend_id=name)
         self.driver.do_setup(None)
         self.log.mock_calls.clear()
 
     def row(self, id='v1', on='home', *, now=None, **more):
-        """A row that says where it is, in hand and in the database."""
+        """Return a row on an array.
+
+        :param now: the array of the row in the database, if it differs
+        """
         if now is not None:
             self.database[id] = ids(now)
         made = doubles.a_volume(id, provider_id=on and ids(on), **more)
@@ -170,7 +173,7 @@ class BaseTestCase(doubles.TestCase):
         return made
 
     def snapshot(self, on='home', **more):
-        """A row of a snapshot, which has no name_id."""
+        """Return a row of a snapshot, on the same array as its volume."""
         made = self.row('s1', on, **more)
         made.volume = more.get('volume', self.row(on=on))
         return made
@@ -185,8 +188,8 @@ CONTEXT, HOST, TYPE, DIFF, REF, PAGE = (
 CONNECTOR = mock.sentinel.connector
 ROW = mock.sentinel.row
 
-# Method, its arguments, the part that has it, and its name there if it is
-# another one. ROW is the row that tells the array.
+# Method, its arguments, and the part of ArrayOperations that implements it.
+# ROW stands for the row that determines the array.
 ON_ACTIVE = (
     ('create_volume', (ROW,), 'volumes'),
     ('get_manageable_volumes', ([], *PAGE), 'manage'),
@@ -226,7 +229,7 @@ WITHOUT_RESULT = ('extend_volume', 'revert_to_snapshot', 'unmanage')
 class RoutingTest(BaseTestCase):
 
     def ask(self, method, args, part, row, place):
-        """Call a method, and see that one array is asked for the same."""
+        """Assert that a call is passed on to the given array only."""
         args = [row if arg is ROW else [row] if arg == [ROW] else arg
                 for arg in args]
         name = {self.home: 'home', self.moon: 'moon'}[place]
@@ -240,7 +243,7 @@ class RoutingTest(BaseTestCase):
                          self.done())
 
     def refuse(self, method, args, part):
-        """See that errors of the array become Cinder's."""
+        """Assert that an error of the array becomes one of Cinder's."""
         row = self.row()
         getattr(getattr(self.home, part), method).side_effect = (
             exceptions.K2Error('why'))
@@ -252,25 +255,25 @@ class RoutingTest(BaseTestCase):
     @ddt.data(*ON_ACTIVE, *ON_ACTIVE_WITH, *ON_CURRENT, *ON_ARRAY_OF,
               *ON_COMMON)
     @ddt.unpack
-    def test_errors_are_cinders(self, method, args, part):
+    def test_errors_are_translated(self, method, args, part):
         self.refuse(method, args, part)
 
     @ddt.data(*ON_ACTIVE)
     @ddt.unpack
-    def test_the_active_array(self, method, args, part):
-        """Wherever the row may be."""
+    def test_methods_of_the_active_array(self, method, args, part):
+        """They ignore on which array the row is."""
         self.activate('moon')
         self.ask(method, args, part, self.row(), self.moon)
 
     @ddt.data(*ON_ACTIVE_WITH)
     @ddt.unpack
-    def test_the_active_array_with_the_source(self, method, args, part):
+    def test_source_on_the_active_array(self, method, args, part):
         self.activate('moon')
         self.ask(method, args, part, self.row(on='moon'), self.moon)
 
     @ddt.data(*ON_ACTIVE_WITH)
     @ddt.unpack
-    def test_a_source_elsewhere(self, method, args, part):
+    def test_source_on_another_array_is_refused(self, method, args, part):
         row = self.row(on='moon')
         self.assertRaises(exception.VolumeBackendAPIException, getattr(
             self.driver, method), args[0], row)
@@ -278,43 +281,43 @@ class RoutingTest(BaseTestCase):
 
     @ddt.data(*ON_CURRENT, *ON_COMMON)
     @ddt.unpack
-    def test_the_array_that_has_a_row_now(self, method, args, part):
-        """Whoever asks may have read it before a failover."""
+    def test_methods_of_the_array_in_the_database(self, method, args, part):
+        """The caller may have read the row before a failover."""
         row = self.row(on='home', now='moon')
         self.ask(method, args, part, row, self.moon)
         self.assertEqual(ids('moon'), row.provider_id)
-        # Cinder is not to save it.
+        # Cinder must not save it again.
         self.assertEqual([call.reset(['provider_id'])], self.calls('reset'))
 
     @ddt.data(*ON_ARRAY_OF)
     @ddt.unpack
-    def test_the_array_of_the_row_in_hand(self, method, args, part):
+    def test_methods_of_the_array_in_the_given_row(self, method, args, part):
         self.ask(method, args, part, self.row(on='moon', now='home'),
                  self.moon)
         self.assertEqual([], self.calls('current'))
 
     @ddt.data('create_group_snapshot', 'delete_group_snapshot')
-    def test_no_snapshots(self, method):
+    def test_group_snapshot_without_snapshots(self, method):
         self.activate('moon')
         self.ask(method, (CONTEXT, 'group', []), 'groups', None, self.moon)
 
-    def test_no_volumes(self):
+    def test_enable_replication_without_volumes(self):
         self.activate('moon')
         self.ask('enable_replication', (CONTEXT, 'group', []),
                  'group_replication', None, self.moon)
 
-    def test_a_row_that_did_not_change_is_not_touched(self):
+    def test_unchanged_row_is_not_reset(self):
         self.driver.extend_volume(self.row(on='moon'), 2)
         self.assertEqual([], self.calls('reset'))
 
-    def test_a_connector(self):
+    def test_validate_connector(self):
         self.activate('moon')
         self.driver.validate_connector(CONNECTOR)
         self.assertEqual([call.moon.begin(),
                           call.moon.transport.initiators(CONNECTOR)],
                          self.done())
 
-    def test_a_connector_without_initiators(self):
+    def test_validate_connector_without_initiators(self):
         self.home.transport.initiators.side_effect = (
             transport.NoInitiators('wwpns'))
         self.assertRaises(exception.InvalidConnectorException,
@@ -322,7 +325,7 @@ class RoutingTest(BaseTestCase):
 
     @ddt.data('update_group', 'create_group_from_src', 'delete_group',
               'create_group_snapshot', 'delete_group_snapshot')
-    def test_other_groups_are_cinders(self, method):
+    def test_generic_groups_are_left_to_cinder(self, method):
         self.consistent.return_value = False
         self.assertRaises(NotImplementedError, getattr(self.driver, method),
                           CONTEXT, 'group', [])
@@ -334,11 +337,11 @@ class OneArrayTest(BaseTestCase):
     TARGETS = ()
 
     def test_rows_are_not_read_again(self):
-        """There is nowhere else to be."""
+        """With one array, the row cannot have moved."""
         self.driver.extend_volume(self.row(now='moon'), 2)
         self.assertEqual([], self.calls('current'))
 
-    def test_a_new_volume_of_a_group_is_not_compared(self):
+    def test_new_group_member_is_not_compared_with_the_others(self):
         group = doubles.Row(volumes=[self.row(on='moon')])
         self.driver.create_volume(self.row(on=None, group_id='g',
                                            group=group))
@@ -350,7 +353,7 @@ class DeleteTest(BaseTestCase):
 
     TARGETS = ('moon', 'mars')
 
-    def test_a_volume_goes_where_it_is_now(self):
+    def test_volume_is_deleted_where_the_database_says(self):
         volume = self.row(on='home', now='moon')
         self.driver.delete_volume(volume)
         self.assertEqual([call.moon.begin(),
@@ -358,12 +361,13 @@ class DeleteTest(BaseTestCase):
                          self.done())
 
     def cleared(self, name, part, *args):
+        """Return the calls that clean up on an array that may be lost."""
         array = getattr(call, name)
         return [array.cleanup_deadline(),
                 getattr(array.deletion, part)(*args)]
 
-    def test_one_that_was_never_made_may_be_anywhere(self):
-        """The others are cleared first: the row goes with the last."""
+    def test_volume_that_was_never_created_is_deleted_on_all_arrays(self):
+        """The active array comes last: its success removes the row."""
         volume = self.row(on=None, launched_at=None)
         self.moon.deletion.delete_volume.side_effect = (
             rest.Unreachable('lost'))
@@ -376,11 +380,11 @@ class DeleteTest(BaseTestCase):
 
     @ddt.data((None, 'then'), ('home', None))
     @ddt.unpack
-    def test_one_that_was_made_is_on_one_array(self, on, launched_at):
+    def test_created_volume_is_deleted_on_one_array(self, on, launched_at):
         self.driver.delete_volume(self.row(on=on, launched_at=launched_at))
         self.assertEqual([], self.calls('moon', 'mars'))
 
-    def test_errors_are_cinders(self):
+    def test_errors_are_translated(self):
         for method, row in (('delete_volume', self.row()),
                             ('delete_snapshot', self.snapshot())):
             getattr(self.home.deletion, method).side_effect = (
@@ -388,7 +392,7 @@ class DeleteTest(BaseTestCase):
             self.assertRaises(exception.VolumeBackendAPIException,
                               getattr(self.driver, method), row)
 
-    def test_other_errors_of_the_others_are_raised(self):
+    def test_unexpected_errors_of_other_arrays_are_raised(self):
         self.moon.deletion.delete_volume.side_effect = ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.driver.delete_volume,
                           self.row(on=None, launched_at=None))
@@ -397,25 +401,26 @@ class DeleteTest(BaseTestCase):
         array = getattr(call, name)
         return [array.begin(), array.deletion.delete_snapshot(snapshot)]
 
-    def test_a_snapshot_goes_where_its_ids_say(self):
+    def test_snapshot_is_deleted_where_its_ids_say(self):
         snapshot = self.snapshot(on='moon')
         self.driver.delete_snapshot(snapshot)
         self.assertEqual(self.snapshot_gone('moon', snapshot), self.done())
 
-    def test_one_of_the_in_tree_driver_may_be_on_the_primary(self):
+    def test_snapshot_without_ids_is_also_deleted_on_the_primary(self):
+        """The in-tree driver may have taken it there."""
         snapshot = self.snapshot(on=None, volume=self.row(on='moon'))
         self.driver.delete_snapshot(snapshot)
         self.assertEqual([*self.snapshot_gone('moon', snapshot),
                           *self.snapshot_gone('home', snapshot)],
                          self.done())
 
-    def test_once_is_enough(self):
+    def test_snapshot_without_ids_of_a_volume_on_the_primary(self):
         snapshot = self.snapshot(on=None, volume=self.row(on='home'))
         self.driver.delete_snapshot(snapshot)
         self.assertEqual(self.snapshot_gone('home', snapshot), self.done())
 
-    def test_one_without_ids_of_a_replicated_volume(self):
-        """It may be where its volume was before."""
+    def test_snapshot_without_ids_of_a_replicated_volume(self):
+        """It may be on the array that had the volume before."""
         volume = self.row(on='moon')
         volume.provider_id = ids('moon', replicated=True)
         snapshot = self.snapshot(on=None, volume=volume)
@@ -437,12 +442,12 @@ class GroupTest(BaseTestCase):
         self.here = self.row('v1', 'home')
         self.there = self.row('v2', 'moon')
 
-    # A new volume
+    # New volumes
 
     @ddt.data(('home', True, False), ('moon', True, True),
               ('moon', False, False))
     @ddt.unpack
-    def test_a_new_volume_is_made_where_its_group_is(
+    def test_new_volume_must_be_on_the_array_of_its_group(
             self, place, consistent, refused):
         self.consistent.return_value = consistent
         self.group.volumes = [self.row('old', place)]
@@ -462,14 +467,14 @@ class GroupTest(BaseTestCase):
                 ask()
             self.assertEqual(not refused, bool(self.calls('home.volumes')))
 
-    def test_a_new_volume_of_no_group(self):
+    def test_new_volume_without_a_group(self):
         self.driver.create_volume(self.row('new', None))
         self.assertEqual([], self.calls('is_consistent'))
 
-    # Updates
+    # update_group
 
     def updated(self, add=None, remove=None):
-        """The array that is asked to update the group."""
+        """Return the name of the array that updates the group."""
         self.driver.update_group(CONTEXT, self.group, add, remove)
         asked = [name for name in ('home', 'moon')
                  if self.calls(f'{name}.group_update')]
@@ -480,21 +485,21 @@ class GroupTest(BaseTestCase):
             self.calls(f'{name}.group_update'))
         return name
 
-    def test_what_joins_tells_the_array(self):
+    def test_added_volume_determines_the_array(self):
         self.assertEqual('moon', self.updated(add=[self.there]))
 
-    def test_what_leaves_tells_the_array(self):
-        """The others may be elsewhere by now."""
+    def test_removed_volume_determines_the_array(self):
+        """Other members may have moved to another array."""
         self.group.volumes = [self.here, self.there]
         self.assertEqual('moon', self.updated(remove=[self.there]))
 
-    def test_what_was_never_made_tells_nothing(self):
+    def test_volumes_without_ids_do_not_determine_the_array(self):
         self.group.volumes = [self.there, self.row('v3', None)]
         self.assertEqual('moon', self.updated(
             add=[], remove=[self.row('v4', None)]))
 
     @ddt.data('volumes', 'remove')
-    def test_what_joins_must_be_where_the_others_are(self, others):
+    def test_added_volume_must_be_on_the_array_of_the_others(self, others):
         if others == 'volumes':
             self.group.volumes = [self.here]
         error = self.raised(
@@ -506,10 +511,10 @@ class GroupTest(BaseTestCase):
         self.assertEqual([], self.calls('home.group_update',
                                         'moon.group_update'))
 
-    # From a source
+    # create_group_from_src
 
     @ddt.data('snapshots', 'source_vols')
-    def test_a_group_is_made_beside_its_source(self, source):
+    def test_group_is_cloned_on_the_array_of_its_source(self, source):
         self.activate('moon')
         self.driver.create_group_from_src(
             CONTEXT, self.group, ['new'], 'gs', source_group='sg',
@@ -525,22 +530,22 @@ class GroupTest(BaseTestCase):
             self.driver.create_group_from_src, CONTEXT, self.group, [],
             **{source: [self.here]})
 
-    def test_a_group_of_nothing_is_made_on_the_active_array(self):
+    def test_group_without_a_source_is_created_on_the_active_array(self):
         self.activate('moon')
         self.driver.create_group_from_src(CONTEXT, self.group, [])
         self.assertEqual(call.moon.begin(), self.done()[0])
 
-    # Several arrays
+    # Groups with volumes on several arrays
 
     def act(self, method, rows, answers):
-        """Do something on arrays that have rows; what they answer."""
+        """Call a driver method, for which the arrays return ``answers``."""
         for place, answer in answers.items():
             getattr(getattr(self, place).group_replication,
                     method).return_value = answer
         return getattr(self.driver, method)(CONTEXT, self.group, rows)
 
     @ddt.data('delete_group', 'disable_replication')
-    def test_each_array_is_asked_for_its_volumes(self, method):
+    def test_each_array_handles_its_own_volumes(self, method):
         self.database['v2'] = ids('mars')
         rows = [self.here, self.there]
         found = self.act(method, rows, {
@@ -556,14 +561,14 @@ class GroupTest(BaseTestCase):
     @ddt.data(('status', 'delete_group'),
               ('replication_status', 'disable_replication'))
     @ddt.unpack
-    def test_the_worst_answer_counts(self, key, method):
+    def test_error_status_of_one_array_is_returned(self, key, method):
         good, bad = {'status': 'x', key: 'x'}, {'status': 'x', key: 'error'}
         found = self.act(method, [self.here, self.there],
                          {'home': (good, []), 'moon': (bad, [])})
         self.assertEqual(bad, found[0])
 
     @ddt.data('delete_group', 'disable_replication')
-    def test_a_group_without_volumes(self, method):
+    def test_group_without_volumes(self, method):
         self.activate('moon')
         self.assertEqual(({'status': 'x'}, []), self.act(
             method, [], {'moon': ({'status': 'x'}, [])}))
@@ -573,7 +578,8 @@ class GroupTest(BaseTestCase):
 
     @ddt.data((True, True, True), (True, False, False), (False, True, False))
     @ddt.unpack
-    def test_one_replicated_whole(self, consistent, replicated, refused):
+    def test_replicated_consistency_group_on_two_arrays_is_refused(
+            self, consistent, replicated, refused):
         self.consistent.side_effect = [True, consistent]
         self.there.provider_id = ids('moon', replicated=replicated)
         answers = {name: ({'status': 'x'}, []) for name in ('home', 'moon')}
@@ -588,7 +594,7 @@ class GroupTest(BaseTestCase):
         self.assertEqual(not refused,
                          bool(self.calls('home.group_replication')))
 
-    def test_one_replicated_whole_on_one_array(self):
+    def test_replicated_consistency_group_on_one_array(self):
         self.here.provider_id = ids('home', replicated=True)
         self.act('delete_group', [self.here],
                  {'home': ({'status': 'x'}, [])})
@@ -596,8 +602,8 @@ class GroupTest(BaseTestCase):
     @ddt.data(([], 'moon', ['home', 'mars']), (['v1'], 'home',
                                                ['moon', 'mars']))
     @ddt.unpack
-    def test_other_arrays_may_have_its_volume_group(self, rows, place,
-                                                    others):
+    def test_volume_group_is_deleted_on_the_other_arrays_too(
+            self, rows, place, others):
         if not rows:
             self.activate('moon')
         getattr(self, others[0]).groups.drop_group.side_effect = (
@@ -610,7 +616,7 @@ class GroupTest(BaseTestCase):
                 getattr(call, name).groups.drop_group(self.group))],
             self.done()[2:])
 
-    def test_errors_are_cinders(self):
+    def test_errors_are_translated(self):
         for method in ('delete_group', 'disable_replication'):
             getattr(self.home.group_replication, method).side_effect = (
                 exceptions.K2Error('why'))
@@ -626,14 +632,14 @@ class SetupTest(BaseTestCase):
     def test_options_are_registered(self):
         self.assertEqual(1, self.register.call_count)
 
-    def test_all_options(self):
+    def test_get_driver_options(self):
         options = self.function(config, 'driver_options')
         options.return_value = ['option']
         self.assertEqual(['option'], Driver.get_driver_options())
         options.assert_called_once_with(Driver._get_oslo_driver_opts)
 
-    def test_arrays_meet(self):
-        """Each target the primary, and the primary all of them."""
+    def test_peers(self):
+        """Each target has the primary as peer, the primary all targets."""
         self.assertEqual([
             ('moon', self.moon.array, 'moon.address', 300),
             ('mars', self.mars.array, 'mars.address', 300)],
@@ -646,7 +652,7 @@ class SetupTest(BaseTestCase):
                  300), (peer.backend_id, peer.array, peer.address, peer.rpo))
             self.assertIs(self.home.replication, target.replication.primary)
 
-    def test_a_peer_clears_up_behind_itself(self):
+    def test_peer_releases_and_leaves_copies(self):
         peer = self.home.peers[0]
         peer.release([1])
         peer.leave(['row'])
@@ -654,19 +660,19 @@ class SetupTest(BaseTestCase):
                           call.moon.deletion.leave_copies(['row'])],
                          self.done())
 
-    def test_the_active_array(self):
+    def test_active_array_of_the_service(self):
         self.activate('moon')
         found = failover.Failover.call_args.args[0]
         self.assertIs(self.moon, found.active)
         self.assertEqual(['moon', 'mars'], found.targets)
 
-    def test_an_active_array_that_is_gone(self):
+    def test_unknown_active_array_is_refused(self):
         driver = self.a_driver(active_backend_id='venus')
         error = self.raised(exception.InvalidInput, driver.do_setup, None)
         self.assertIn('venus', str(error))
         self.assertIn('[k2]', str(error))
 
-    def test_what_failover_and_statistics_get(self):
+    def test_arguments_of_failover_and_statistics(self):
         arrays, rows, timeout = failover.Failover.call_args.args
         self.assertIsInstance(rows, backend_rows.BackendRows)
         self.assertEqual(77, timeout)
@@ -675,7 +681,7 @@ class SetupTest(BaseTestCase):
                 'vendor_name': 'Kaminario', 'driver_version': Driver.VERSION,
                 'storage_protocol': 'iSCSI'})
 
-    def test_a_name_from_the_options(self):
+    def test_volume_backend_name_from_the_options(self):
         driver = self.a_driver()
         driver.configuration.safe_get.return_value = 'gold'
         driver.do_setup(None)
@@ -683,15 +689,15 @@ class SetupTest(BaseTestCase):
             'volume_backend_name')
         self.assertEqual('gold', stats.Statistics.call_args.args[2])
 
-    # The check at the start
+    # check_for_setup_error
 
-    def test_the_active_array_is_checked(self):
+    def test_active_array_is_checked(self):
         self.activate('moon')
         self.driver.check_for_setup_error()
         self.assertEqual([call.moon.check()], self.done())
 
     @ddt.data(rest.Unreachable('lost'), exceptions.ArrayNotSupported('old'))
-    def test_one_that_is_lost_can_be_failed_over(self, error):
+    def test_service_with_targets_starts_with_a_lost_array(self, error):
         self.home.check.side_effect = error
         self.driver.check_for_setup_error()
 
@@ -701,19 +707,19 @@ class SetupTest(BaseTestCase):
                           self.driver.check_for_setup_error)
 
 
-class AloneTest(BaseTestCase):
+class NoTargetsSetupTest(BaseTestCase):
 
     TARGETS = ()
 
-    def test_one_that_is_lost_stops_the_service(self):
+    def test_lost_array_stops_the_service(self):
         self.home.check.side_effect = rest.Unreachable('lost')
         self.assertRaises(exception.VolumeBackendAPIException,
                           self.driver.check_for_setup_error)
 
 
 @ddt.ddt
-class RestTest(BaseTestCase):
-    """Methods that ask no array, or leave it to others which."""
+class OtherMethodsTest(BaseTestCase):
+    """Methods that use no array, or delegate the choice of the array."""
 
     @ddt.data('failover_host', 'failover')
     def test_failover(self, method):
@@ -723,7 +729,7 @@ class RestTest(BaseTestCase):
             CONTEXT, ['v'], 'moon', ['g']))
         asked.assert_called_once_with(CONTEXT, ['v'], 'moon', ['g'])
 
-    def test_failover_of_a_group(self):
+    def test_failover_replication(self):
         self.failover.failover_replication.return_value = 'result'
         self.assertEqual('result', self.driver.failover_replication(
             CONTEXT, 'group', ['v'], 'moon'))
@@ -735,7 +741,7 @@ class RestTest(BaseTestCase):
         self.failover.failover_completed.assert_called_once_with(
             CONTEXT, 'moon')
 
-    def test_statistics(self):
+    def test_update_volume_stats(self):
         self.statistics.read.return_value = {'a': 1}
         self.driver.configuration.filter_function = 'mine'
         self.driver.configuration.goodness_function = None
@@ -747,7 +753,7 @@ class RestTest(BaseTestCase):
         self.assertEqual(stats.FILTER_FUNCTION,
                          self.driver.get_default_filter_function())
 
-    def test_extra_specs(self):
+    def test_init_vendor_properties(self):
         self.driver.configuration.k2_clone_strategies = ['thin', 'copy']
         found, prefix = self.driver._init_vendor_properties()
         self.assertEqual('kaminario', prefix)
@@ -761,7 +767,7 @@ class RestTest(BaseTestCase):
         self.assertEqual('thin,copy',
                          found[volume_types.STRATEGY.key]['default'])
 
-    def test_cinders_own_detach_is_told_apart(self):
+    def test_detach_of_a_volume_that_cinder_attached_is_marked(self):
         detach = mock.patch.object(cinder_driver.VolumeDriver,
                                    '_detach_volume', autospec=True)
         with detach as asked:
@@ -771,7 +777,7 @@ class RestTest(BaseTestCase):
             self.driver, CONTEXT, 'info', 'volume',
             {'a': 1, host_access.INTERNAL: True}, True, ignore_errors=True)
 
-    def test_answers_that_never_change(self):
+    def test_temporary_snapshot_settings(self):
         self.assertIs(False, self.driver.snapshot_revert_use_temp_snapshot())
         self.assertIs(True, self.driver.backup_use_temp_snapshot())
 
@@ -779,11 +785,11 @@ class RestTest(BaseTestCase):
               ('remove_export', 2), ('create_export_snapshot', 3),
               ('remove_export_snapshot', 2), ('unmanage_snapshot', 1))
     @ddt.unpack
-    def test_nothing_to_do(self, method, count):
+    def test_methods_that_do_nothing(self, method, count):
         self.assertIsNone(getattr(self.driver, method)(*[None] * count))
         self.assertEqual([], self.calls())
 
-    def test_lock_files(self):
+    def test_lock_files_are_removed(self):
         self.function(locks, 'forget_volume')
         self.function(locks, 'forget_snapshot')
         Driver.clean_volume_file_locks('v1')

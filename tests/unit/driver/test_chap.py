@@ -22,15 +22,15 @@ from cinder_k2.driver.db import chap_secrets
 
 class ChapTest(base.BaseTestCase):
 
-    def test_what_os_brick_is_told(self):
-        """Nothing for discovery, as connections name all portals."""
+    def test_connection_properties(self):
+        """Without discovery credentials: connections list all portals."""
         self.assertEqual(
             {'auth_method': 'CHAP', 'auth_username': 'iqn.a',
              'auth_password': 'Secr3t-word-12'},
             chap.properties(array_chap.Login('iqn.a', 'Secr3t-word-12')))
         self.assertEqual({}, chap.properties(None))
 
-    def test_of_a_back_end(self):
+    def test_chap_of_an_iscsi_back_end(self):
         array = mock.Mock()
         for required in (True, False):
             found = chap.for_iscsi(mock.Mock(use_chap_auth=required),
@@ -40,13 +40,13 @@ class ChapTest(base.BaseTestCase):
                 (found.array, found.registry, found.required))
             self.assertIsInstance(found.secrets, chap_secrets.Secrets)
 
-    def test_where_there_is_none(self):
+    def test_warning_if_chap_is_enabled_without_iscsi(self):
         with self.assertLogs('cinder_k2.driver.chap', 'WARNING') as logs:
             chap.warn_without_iscsi(mock.Mock(
                 use_chap_auth=True, config_group='k2-fc'))
         self.assertIn('use_chap_auth in section [k2-fc] has no effect',
                       logs.output[0])
 
-    def test_where_nobody_asks_for_it(self):
+    def test_no_warning_if_chap_is_disabled(self):
         with self.assertNoLogs('cinder_k2.driver.chap'):
             chap.warn_without_iscsi(mock.Mock(use_chap_auth=False))

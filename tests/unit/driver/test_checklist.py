@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cinder's checklist for reviewers of new drivers, as far as a test can.
+"""Cinder's checklist for reviewers of new drivers, as far as tests can go.
 
-Each test's text is an item in our words. What only people can judge, and
-where each item is met, is in doc/source/contributor/checklist.rst.
+The docstring of each test paraphrases an item. The items that only people can
+judge, and where each item is met, are in doc/source/contributor/checklist.rst.
 """
 
 import ast
@@ -47,14 +47,14 @@ from tools import support_matrix
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / 'cinder_k2'
 DRIVERS = (driver.K2ISCSIDriver, driver.K2FCDriver)
-# Rows of Cinder's matrix: what is required, and what cannot be said yet.
+# Rows of Cinder's matrix: what is required, and what the array lacks.
 REQUIRED = 'Supported: all that Cinder requires of a driver'
 MISSING = {'QoS'}
-# What cinder.conf is refused with at the start, not in an operation.
+# Raised for invalid settings at startup, never by an operation.
 AT_START = {rest.InvalidSettings}
-# One part of the driver asks another to hold the host alone.
+# Raised by one part of the driver and handled by another.
 WITHIN = {hosts.MustBeAlone}
-# Tests of the tests here.
+# Not items of the checklist: tests of these tests and of our own rules.
 OWN_TESTS = {'test_methods_that_reach_the_array_are_seen',
              'test_every_item_is_explained', 'test_composition',
              'test_methods_of_cinder_are_written_out'}
@@ -62,26 +62,26 @@ OWN_TESTS = {'test_methods_that_reach_the_array_are_seen',
 
 @functools.cache
 def sources():
-    """The files that cinder-volume loads, all but the probe and commands."""
+    """Return the files that cinder-volume loads: no probe, no commands."""
     return [path for path in source_trees.paths('cinder_k2')
             if not {'probe', 'cmd'} & set(path.parts)]
 
 
 def nodes(kinds, below=''):
-    """All nodes of a kind, or of some, with the file that has them."""
+    """Return (file, node) of all nodes of the given kinds."""
     return [(path, node) for path in sources()
             if (PACKAGE / below) in path.parents
             for node in source_trees.nodes(path, kinds)]
 
 
 def calls(prefix, below=''):
-    """Calls of what begins with ``prefix``, such as "LOG."."""
+    """Return calls of functions that begin with ``prefix``: "LOG."."""
     return [(path, node) for path, node in nodes(ast.Call, below)
             if source_trees.source(node.func).startswith(prefix)]
 
 
 def imported():
-    """The modules and names that the driver's code imports."""
+    """Return the modules and names that the driver imports."""
     found = set()
     for _, node in nodes((ast.Import, ast.ImportFrom)):
         if isinstance(node, ast.Import):
@@ -93,7 +93,7 @@ def imported():
 
 
 def public_methods(cls):
-    """The methods of a driver that Cinder calls and that are ours."""
+    """Return the public driver methods that this project implements."""
     names = signatures.methods_of(cinder_driver.VolumeDriver)
     return [name for name in names if not name.startswith('_')
             and signatures.owner(cls, name).__module__.startswith(
@@ -101,7 +101,7 @@ def public_methods(cls):
 
 
 def reaches_the_array(method):
-    """Whether a method talks to an array where no error is translated.
+    """Return whether a method uses an array without translating errors.
 
     :param method: its def; the arrays of a driver are in ``_arrays``
     """
@@ -118,7 +118,7 @@ def reaches_the_array(method):
 
 
 def row_of_matrix(feature):
-    """The cells of a feature in the support matrix of the documents."""
+    """Return the cells of a feature in the documented support matrix."""
     found = re.search(rf'^   \* - {re.escape(feature)}\n((?:     - .*\n)+)',
                       support_matrix.PAGE.read_text(), re.M)
     return re.findall('- (.*)', found[1]) if found else []
@@ -136,7 +136,7 @@ class DriverClassTest(unittest.TestCase):
 
     @ddt.data(*DRIVERS)
     def test_version(self, cls):
-        """It has a version, and its text has the history up to that."""
+        """It has a version, and the class docstring has the history."""
         self.assertRegex(cls.VERSION, r'^\d+\.\d+\.\d+$')
         history = cls.__doc__.partition('Version history:')[2]
         self.assertEqual(
@@ -149,13 +149,13 @@ class DriverClassTest(unittest.TestCase):
 
     @ddt.data(*DRIVERS)
     def test_it_is_supported(self, cls):
-        """It does not call itself unsupported."""
+        """It is not marked as unsupported."""
         self.assertIs(True, cls.SUPPORTED)
 
     @ddt.data(*DRIVERS)
     def test_errors_are_cinders(self, cls):
-        """What talks to the array raises Cinder's exceptions only."""
-        # At its start, check_for_setup_error is told to the operator.
+        """Methods that use the array only raise Cinder's exceptions."""
+        # Errors of check_for_setup_error are reported to the operator.
         names = set(public_methods(cls)) - {'check_for_setup_error'}
         self.assertGreater(len(names), 12)
         self.assertEqual([], [
@@ -164,7 +164,7 @@ class DriverClassTest(unittest.TestCase):
             and reaches_the_array(method)])
 
     def test_methods_that_reach_the_array_are_seen(self):
-        """The test above would see one that translates nothing."""
+        """reaches_the_array detects a method that translates nothing."""
         careless, careful = ast.parse(
             'def extend_volume(self, volume, new_size):\n'
             '    self._arrays.of(volume).volumes.extend_volume(volume)\n'
@@ -185,7 +185,7 @@ class FeaturesTest(unittest.TestCase):
 
     @ddt.data(*sorted(set(support_matrix.CINDER) - MISSING))
     def test_support_matrix(self, row):
-        """It is in a support matrix, which says what tests have shown."""
+        """The support matrix lists what tests have shown to work."""
         self._assert_works(row)
 
     def test_force_detach(self):
@@ -197,11 +197,11 @@ class FeaturesTest(unittest.TestCase):
         self._assert_works('clones of any size and type')
 
     def test_delete_what_is_gone(self):
-        """Deleting what the array does not have succeeds."""
+        """Deleting an object that the array does not have succeeds."""
         self._assert_works('delete what is gone')
 
     def test_name_id(self):
-        """After a migration, objects are found by the name id."""
+        """After a migration, objects are found by the name_id."""
         self._assert_works('host-assisted migration')
 
     def _assert_works(self, feature):
@@ -215,7 +215,7 @@ class FeaturesTest(unittest.TestCase):
 class OptionsTest(unittest.TestCase):
 
     def _read(self):
-        """Names of options that the code reads from the configuration."""
+        """Return the names of options that the code reads."""
         names = {node.attr for _, node in nodes(ast.Attribute)
                  if ast.unparse(node.value) in (
                      'configuration', 'self.configuration',
@@ -227,14 +227,14 @@ class OptionsTest(unittest.TestCase):
         return names - {'safe_get', 'append_config_values', 'config_group'}
 
     def test_only_cinder_conf(self):
-        """All settings are in cinder.conf, in no file of the vendor's.
+        """All settings are in cinder.conf, not in a vendor's file.
 
-        What is for multipathd and udev is not read by the driver.
+        The driver does not read the files for multipathd and udev.
         """
         readers = ('xml', 'lxml', 'configparser', 'tomllib', 'yaml', 'csv')
         self.assertEqual(
             set(), {n for n in imported() if n.split('.')[0] in readers})
-        # What was learnt of arrays is no setting.
+        # Cached capabilities of arrays are not settings.
         self.assertEqual([], [call for path, call in calls('open')
                               if path.name != 'verdicts.py'])
         self.assertEqual([], [p for p in PACKAGE.rglob('*')
@@ -242,7 +242,7 @@ class OptionsTest(unittest.TestCase):
                               and p.parent != PACKAGE / 'host_files'])
 
     def test_every_option_is_known(self):
-        """What the code reads is what get_driver_options returns."""
+        """Every option that is read is in get_driver_options."""
         known = {option.name for cls in DRIVERS
                  for option in cls.get_driver_options()}
         read = self._read()
@@ -251,7 +251,7 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual([], sorted(read - known))
 
     def test_every_option_is_read(self):
-        """There is no option that does nothing, but for one kept as such."""
+        """Every option is used, except for one kept for compatibility."""
         source = ' '.join(path.read_text() for path in sources()
                           if path.name != 'options.py')
         unread = [option.name for option
@@ -260,7 +260,7 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual(['disable_discovery'], unread)
 
     def test_options_are_listed(self):
-        """oslo-config-generator prints every option of ours."""
+        """oslo-config-generator prints all options of the driver."""
         listed = {option.name for _, group in options.list_opts()
                   for option in group}
         self.assertEqual({option.name for option
@@ -271,7 +271,7 @@ class OptionsTest(unittest.TestCase):
                          {entry.value for entry in found})
 
     def test_no_option_for_what_cinder_has(self):
-        """Options that Cinder has are used, not made again."""
+        """No option duplicates one of Cinder's."""
         cinders = {option.name for option
                    in san.san_opts + cinder_driver.volume_opts}
         self.assertIn('san_password', cinders)
@@ -282,7 +282,7 @@ class OptionsTest(unittest.TestCase):
                 self.assertNotIn(name, cinders, option.name)
 
     def test_secrets(self):
-        """Options that hold a secret are marked, so that no log has them."""
+        """Options that hold secrets are marked, so they are not logged."""
         words = re.compile('password|token|secret|credential')
         held = [o for o in options.k2_opts if words.search(o.name)]
         self.assertTrue(held)
@@ -292,7 +292,7 @@ class OptionsTest(unittest.TestCase):
                 option.name)
 
     def test_tls_options(self):
-        """The certificate of the array is checked as Cinder's options say."""
+        """Cinder's options control the verification of the certificate."""
         passed = {node.arg for _, node in nodes(ast.keyword, 'driver')
                   if ast.unparse(node.value).startswith(
                       'configuration.driver_ssl_cert_')}
@@ -305,7 +305,7 @@ class OptionsTest(unittest.TestCase):
 class CodeTest(unittest.TestCase):
 
     def test_licence(self):
-        """Every file begins with the Apache licence, for nobody's glory."""
+        """Every file has the licence, none the Foundation's copyright."""
         for path in sorted(ROOT.glob('[ckt]*/**/*.py')):
             if '.venv' in path.parts or not path.read_text().strip():
                 continue
@@ -324,7 +324,7 @@ class CodeTest(unittest.TestCase):
                 self.assertTrue(list(tests.rglob('test_*.py')), module.name)
 
     def test_composition(self):
-        """Nothing in driver/ inherits code of another class of ours."""
+        """Classes in driver/ do not inherit from classes of ours."""
         allowed = {'base.K2Driver', 'driver.VolumeDriver', 'typing.Protocol',
                    'typing.Generic', 'typing.NamedTuple'}
         found = nodes(ast.ClassDef, 'driver')
@@ -335,7 +335,7 @@ class CodeTest(unittest.TestCase):
             self.assertLessEqual(bases, allowed, cls.name)
 
     def test_methods_of_cinder_are_written_out(self):
-        """Each is a def in one of three files, where a reader looks."""
+        """Each is a def in base.py or in the module of its driver."""
         for cls in DRIVERS:
             for name in dir(cinder_driver.VolumeDriver):
                 method = inspect.unwrap(getattr(cls, name))
@@ -347,7 +347,7 @@ class CodeTest(unittest.TestCase):
                     'cinder_k2.driver.base', cls.__module__))
 
     def _exceptions(self):
-        """Every exception that leaves the module which defines it."""
+        """Yield each exception that can leave the module defining it."""
         for path in {path for path, _ in nodes(ast.ClassDef)}:
             name = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
             name = name.removesuffix('.__init__')
@@ -358,7 +358,7 @@ class CodeTest(unittest.TestCase):
                     yield cls
 
     def test_exceptions_are_translated(self):
-        """Exceptions of our own become the volume back end's for Cinder."""
+        """Exceptions of the driver become Cinder's."""
         found = list(self._exceptions())
         self.assertGreater(len(found), 8)
         for cls in set(found) - AT_START - WITHIN:
@@ -376,7 +376,7 @@ class CodeTest(unittest.TestCase):
                 raise Raised
 
     def test_messages_for_users_are_translated(self):
-        """Texts in Cinder's exceptions are marked for translation."""
+        """Messages in Cinder's exceptions are marked for translation."""
         found = calls('exception.', 'driver')
         self.assertGreater(len(found), 6)
         for path, call in found:
@@ -389,7 +389,7 @@ class CodeTest(unittest.TestCase):
                                   f'{path}:{call.lineno}')
 
     def test_log_lines(self):
-        """Log lines are plain text that is filled in only when printed."""
+        """Log messages are literals that are formatted lazily."""
         found = calls('LOG.')
         self.assertGreater(len(found), 12)
         for path, call in found:
@@ -397,12 +397,12 @@ class CodeTest(unittest.TestCase):
                                   f'{path}:{call.lineno}')
 
     def test_log_lines_of_failures_name_what_failed(self):
-        """An error in the log says which object, host or array it is on."""
+        """Each error in the log names the object, host or array."""
         for path, call in [*calls('LOG.error'), *calls('LOG.exception')]:
             self.assertGreater(len(call.args), 1, f'{path}:{call.lineno}')
 
     def test_no_tracebacks_of_our_own(self):
-        """Cinder logs tracebacks; a second one beside it helps nobody."""
+        """The driver logs no traceback in addition to Cinder's."""
         self.assertEqual([], calls('LOG.exception'))
 
     def test_libraries(self):
@@ -420,19 +420,19 @@ class CodeTest(unittest.TestCase):
                 & {_spelt(r) for r in required}, name)
 
     def test_licences_of_libraries(self):
-        """Every library is under a licence of the OSI."""
+        """Every library has a licence approved by the OSI."""
         for line in (ROOT / 'requirements.txt').read_text().splitlines():
             if line and not line.startswith('#'):
                 self.assertRegex(line, '# (Apache-2.0|BSD|MIT)$')
 
     def test_no_database(self):
-        """The driver goes to the database through Cinder's objects only."""
+        """The driver accesses the database only through Cinder's objects."""
         self.assertEqual(set(), {n for n in imported() if n.startswith(
             ('cinder.db', 'sqlalchemy', 'oslo_db'))})
         self.assertEqual([], calls('self.db.'))
 
     def test_no_global_state(self):
-        """What a driver object knows is its own: no globals are changed."""
+        """State belongs to a driver object: no mutable globals."""
         self.assertEqual([], nodes(ast.Global))
         for path in sources():
             for node in source_trees.tree(path).body:
@@ -444,12 +444,12 @@ class CodeTest(unittest.TestCase):
                                          '^_?[A-Z_]+$|__all__', path)
 
     def test_no_eventlet(self):
-        """The driver works on native threads and does not ask for others."""
+        """The driver uses native threads and does not import eventlet."""
         self.assertEqual(set(), {n for n in imported() if n.split('.')[0] in (
             'eventlet', 'greenlet', 'gevent')})
 
     def test_locks(self):
-        """Locks on objects hold over all services of a cluster."""
+        """Locks apply to all services of a cluster."""
         users = {path.name for path, node in nodes(ast.ImportFrom)
                  if any(a.name == 'coordination' for a in node.names)}
         self.assertEqual({'locks.py'}, users)
@@ -460,7 +460,7 @@ class CodeTest(unittest.TestCase):
                                   'threading.Lock', 'threading.RLock')])
 
     def test_pauses(self):
-        """Nothing sleeps for good: each wait has a deadline of its own."""
+        """Only polling.py sleeps, and each wait has a deadline."""
         users = {path.name for path, _ in calls('time.sleep')}
         self.assertEqual({'polling.py'}, users)
 
@@ -478,7 +478,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertIn(cls.__name__, text)
 
     def test_configuration(self):
-        """The documents say how to configure each driver."""
+        """The documentation says how to configure each driver."""
         named = {name for path in (
             ROOT / 'doc' / 'source' / 'operator').glob('*.rst')
             for name in re.findall(r'cinder_k2\.driver\.\w+',
@@ -487,7 +487,7 @@ class DocumentsTest(unittest.TestCase):
             {f'cinder_k2.driver.{cls.__name__}' for cls in DRIVERS}, named)
 
     def test_every_item_is_explained(self):
-        """The contributors' page names each test here, and no other."""
+        """The contributor's page names each item's test, and no others."""
         page = (ROOT / 'doc' / 'source' / 'contributor' /
                 'checklist.rst').read_text()
         named = set(re.findall('``(test_\\w+)``', page))
@@ -495,7 +495,7 @@ class DocumentsTest(unittest.TestCase):
                                    CodeTest, DocumentsTest)
                  for name, member in inspect.getmembers(case)
                  if name.startswith('test_') and inspect.isfunction(member)}
-        # ddt makes several tests of one.
+        # ddt makes several tests of one method.
         tests = {re.sub(r'_\d+_.*', '', name) for name in tests}
         self.assertEqual(tests - OWN_TESTS, named)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""cinder.conf, as oslo.config reads it, and what the driver makes of it."""
+"""Options in cinder.conf, read by oslo.config and checked by the driver."""
 
 import itertools
 import os
@@ -28,7 +28,7 @@ from oslotest import base
 from cinder_k2.driver import config
 
 SECRET = 'Secr3t-zebra'
-# What the others change one thing of.
+# Valid; other values differ from it in one key.
 GOOD = 'backend_id:b,san_ip:10.0.0.2,login:repl,password:' + SECRET
 
 _numbers = itertools.count()
@@ -62,7 +62,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
         return config.replication_targets(made)
 
     def _refused(self, *devices, **options):
-        """The one line that tells what is wrong, without secrets."""
+        """Return the one-line error, which must not contain secrets."""
         made = self._configuration(*devices, **options)
         error = self.assertRaises(exception.InvalidInput, lambda: (
             config.rest_settings(made), config.replication_targets(made)))
@@ -74,7 +74,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
         self.assertNotIn('\n', str(error))
         return str(error)
 
-    def test_none(self):
+    def test_no_targets(self):
         self.assertEqual((), self._targets())
 
     def test_all_keys(self):
@@ -93,8 +93,8 @@ class ReplicationTargetsTest(base.BaseTestCase):
              made.deadline, made.max_writes, made.device, made.sdp_id))
         self.assertNotIn(SECRET, repr(target))
 
-    def test_one_key(self):
-        """The id is the address, as with the in-tree driver."""
+    def test_backend_id_alone(self):
+        """It is the address, as with the in-tree driver."""
         target, = self._targets('backend_id:10.0.0.2',
                                 k2_replication_password='x')
         self.assertEqual(('10.0.0.2', 300, '10.0.0.2'), (
@@ -103,7 +103,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
             target.settings.login, target.settings.password,
             target.settings.pin))
 
-    def test_several_in_their_order(self):
+    def test_targets_keep_their_order(self):
         self.assertEqual(['z', 'b'], [
             target.backend_id for target in self._targets(
                 'backend_id:z,san_ip:10.0.0.3,password:x', GOOD)])
@@ -112,35 +112,35 @@ class ReplicationTargetsTest(base.BaseTestCase):
               ('[fd00::2]:8443', '[fd00::2]:8443'),
               ('k2-b.example.org:8443', 'k2-b.example.org:8443'))
     @ddt.unpack
-    def test_addresses_with_colons(self, address, wanted):
+    def test_ipv6_addresses_and_ports(self, address, wanted):
         target, = self._targets(f'backend_id:b,san_ip:{address},password:x')
         self.assertEqual(wanted, target.address)
 
     @ddt.data((r'a,b:c="d"$$\'#', r'a,b:c="d"$\'#'), ('" x "', ' x '),
               (r'\$1', '$1'), ('a:b', 'a:b'), ('\u00e4\u4e2d', '\u00e4\u4e2d'))
     @ddt.unpack
-    def test_any_character_in_the_password(self, written, read):
-        """As the help of k2_replication_password says."""
+    def test_special_characters_in_the_password(self, written, read):
+        """As documented in the help of k2_replication_password."""
         target, = self._targets('backend_id:b',
                                 k2_replication_password=written)
         self.assertEqual(read, target.settings.password)
 
-    def test_a_password_with_a_colon(self):
+    def test_password_with_a_colon(self):
         target, = self._targets('backend_id:b,password:a:b')
         self.assertEqual('a:b', target.settings.password)
 
-    def test_its_own_password_comes_first(self):
+    def test_own_password_takes_precedence(self):
         target, = self._targets(GOOD, k2_replication_password='x')
         self.assertEqual(SECRET, target.settings.password)
 
-    def test_the_password_of_the_other_array_is_not_tried(self):
+    def test_password_of_the_primary_is_not_used(self):
         for device in ('backend_id:b', 'backend_id:b,password:'):
             why = self._refused(device)
             self.assertIn('k2_replication_password', why)
             self.assertIn(' b in section [k2-', why)
 
     @ddt.data('rpo', 'tls_fingerprint', 'port', 'san_ip')
-    def test_an_empty_value_is_none(self, key):
+    def test_empty_value_is_ignored(self, key):
         devices = [f'backend_id:10.0.0.2,password:x{more}'
                    for more in ('', f',{key}:')]
         self.assertEqual(*[self._targets(device) for device in devices])
@@ -167,28 +167,28 @@ class ReplicationTargetsTest(base.BaseTestCase):
          'that of san_ip already'),
         ('backend_id:10.0.0.1:443,password:x', '10.0.0.1',
          'that of san_ip already'),
-        # No password in these, so the unknown keys can be told.
+        # Without a password, the message may list the unknown keys.
         ('backend_id:b,user:repl', 'unknown: user;', 'san_ip, port, login'),
         ('backend_id:b,Rpo:60,iqn:x', 'unknown: Rpo, iqn;', 'san_ip, port'))
     @ddt.unpack
-    def test_what_cannot_be_used(self, device, *words):
+    def test_invalid_values(self, device, *words):
         why = self._refused(device)
         for word in words:
             self.assertIn(word, why)
 
-    # Cinder itself refuses what has no colon behind the last comma.
+    # Cinder itself refuses a last item without a colon.
     @ddt.data(GOOD + ',zebra,rpo:60', GOOD + ',zebra:x',
               'password:Secr3t,a:zebra,backend_id:b')
-    def test_a_password_with_a_comma_is_not_told(self, device):
+    def test_password_with_a_comma_is_not_shown(self, device):
         self.assertIn('k2_replication_password', self._refused(device))
 
     @ddt.data((GOOD, GOOD.replace('0.2', '0.3')),
               (GOOD, 'backend_id:c,san_ip:10.0.0.3,password:x',
                GOOD.replace('0.2', '0.4')))
-    def test_one_id_for_two(self, devices):
+    def test_duplicate_backend_id(self, devices):
         self.assertIn('the same backend_id', self._refused(*devices))
 
-    def test_one_array_twice(self):
+    def test_duplicate_address(self):
         self.assertIn('10.0.0.2 is b already', self._refused(
             GOOD, GOOD.replace(':b,', ':c,')))
 
@@ -197,7 +197,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
             'backend_id:b,password:x', san_login='', san_password='',
             k2_sdp_id='s', k2_app_token='t'))
 
-    def test_unverified_with_a_warning(self):
+    def test_warning_without_certificate_verification(self):
         with self.assertLogs('cinder_k2.driver.config', 'WARNING') as caught:
             self._targets(GOOD, driver_ssl_cert_verify='no')
         self.assertEqual(2, len(caught.output))
@@ -205,19 +205,19 @@ class ReplicationTargetsTest(base.BaseTestCase):
         self.assertIn('tls_fingerprint in replication_device',
                       caught.output[1])
 
-    def test_pinned_without_a_warning(self):
+    def test_no_warning_with_a_pinned_certificate(self):
         with self.assertNoLogs('cinder_k2.driver.config', 'WARNING'):
             self._targets(GOOD + ',tls_fingerprint:' + 'ab' * 32,
                           driver_ssl_cert_verify='no',
                           k2_tls_fingerprint='cd' * 32)
 
-    def test_an_empty_policy(self):
+    def test_empty_retention_policy(self):
         made = self._configuration(GOOD, k2_replication_retention_policy='')
         error = self.assertRaises(exception.InvalidInput,
                                   config.rest_settings, made)
         self.assertIn('k2_replication_retention_policy', str(error))
 
-    def test_listed_among_the_options_of_the_driver(self):
+    def test_options_of_the_driver(self):
         from cinder_k2.driver import K2ISCSIDriver
         names = [option.name for option in K2ISCSIDriver.get_driver_options()]
         self.assertIn('replication_device', names)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Errors of the layers below, as Cinder hears of them."""
+"""Translation of the driver's exceptions to Cinder's."""
 
 import ddt
 import testtools
@@ -42,34 +42,34 @@ class TranslatedTest(testtools.TestCase):
             self.assertIs(error, found.exception.__cause__)
         return found.exception
 
-    def test_a_connector_without_initiators(self):
+    def test_connector_without_initiators(self):
         found = self.raised(transport.NoInitiators('wwpns'),
                             exception.InvalidConnectorException)
         self.assertEqual("Connector doesn't have required information: wwpns",
                          str(found))
 
-    def test_an_extra_spec(self):
+    def test_invalid_extra_spec(self):
         found = self.raised(volume_types.InvalidExtraSpec('dedup is odd'),
                             exception.InvalidVolumeType)
         self.assertIn('dedup is odd', str(found))
 
-    def test_a_group(self):
+    def test_unsupported_group(self):
         found = self.raised(exceptions.GroupNotSupported('full'),
                             exception.InvalidGroup)
         self.assertIn('full', str(found))
 
     @ddt.data(*BELOW)
-    def test_all_else_from_below(self, error):
+    def test_other_errors_of_the_driver(self, error):
         found = self.raised(error, exception.VolumeBackendAPIException)
         self.assertIn(str(error), str(found))
 
     @ddt.data(KeyError('mistake'), exception.InvalidInput(reason='option'),
               ValueError('other'))
-    def test_what_is_not_from_below(self, error):
+    def test_other_exceptions_are_not_translated(self, error):
         self.assertIs(error, self.raised(error, type(error)))
 
-    def test_an_operation(self):
-        """It has its time for all calls together."""
+    def test_operation(self):
+        """All calls of an operation share one deadline."""
         array = replicated.array()
 
         def edge():
@@ -82,7 +82,7 @@ class TranslatedTest(testtools.TestCase):
 
 
 @ddt.ddt
-class StartTest(testtools.TestCase):
+class StartupTest(testtools.TestCase):
 
     def start(self, outcome):
         @errors.reported_at_start
@@ -94,11 +94,11 @@ class StartTest(testtools.TestCase):
         self.assertEqual('do_setup', do_setup.__name__)
         return do_setup('context', more='more')
 
-    def test_one_that_starts(self):
+    def test_successful_start(self):
         with self.assertNoLogs(LOG):
             self.assertEqual(('up', 'context', 'more'), self.start('up'))
 
-    def test_a_wrong_option(self):
+    def test_invalid_option(self):
         wrong = exception.InvalidInput(reason='san_ip is missing')
         with self.assertLogs(LOG, 'ERROR') as logs:
             self.assertIs(wrong, self.assertRaises(
@@ -108,18 +108,18 @@ class StartTest(testtools.TestCase):
         self.assertIn('san_ip is missing', text)
 
     @ddt.data(*BELOW)
-    def test_an_array_that_cannot_serve(self, error):
+    def test_unusable_array(self, error):
         with self.assertLogs(LOG, 'ERROR') as logs:
             found = self.assertRaises(exception.VolumeBackendAPIException,
                                       self.start, error)
         self.assertIn(str(error), str(found))
-        # The traceback that Cinder logs is without an HTTP library.
+        # Cinder logs the traceback: it must not include the HTTP library's.
         self.assertIsNone(found.__cause__)
         self.assertIsNone(found.__context__)
         text, = logs.output
         self.assertIn(str(error), text)
 
-    def test_a_mistake_of_the_driver(self):
+    def test_unexpected_error(self):
         with self.assertNoLogs(LOG):
             self.assertRaises(KeyError, self.start, KeyError('mistake'))
 
@@ -135,7 +135,7 @@ class ManagingTest(testtools.TestCase):
         (exceptions.NotManageable('it is mapped'),
          exception.ManageExistingInvalidReference, 'it is mapped'))
     @ddt.unpack
-    def test_what_cannot_be_managed(self, error, expected, part):
+    def test_object_that_cannot_be_managed(self, error, expected, part):
         with self.assertLogs(LOG, 'ERROR') as logs, \
                 self.assertRaises(expected) as found, \
                 errors.managing('Volume v9', {'source-name': 'x'}):
@@ -147,14 +147,14 @@ class ManagingTest(testtools.TestCase):
         self.assertIn(f"Volume v9 cannot be managed, reference "
                       f"{{'source-name': 'x'}}: {error}", text)
 
-    def test_the_reference_is_told(self):
+    def test_message_contains_the_reference(self):
         with self.assertRaises(
                 exception.ManageExistingInvalidReference) as found, \
                 errors.managing('Volume v9', {'source-name': 'x'}):
             raise exceptions.NotManageable('it is mapped')
         self.assertIn("{'source-name': 'x'}", str(found.exception))
 
-    def test_other_errors(self):
+    def test_other_errors_are_not_translated(self):
         with self.assertNoLogs(LOG), self.assertRaises(rest.Refused), \
                 errors.managing('Volume v9', {}):
             raise rest.Refused('no')
@@ -166,14 +166,14 @@ class ManagingTest(testtools.TestCase):
 
 class BusyTest(testtools.TestCase):
 
-    def test_a_volume(self):
+    def test_busy_volume(self):
         found = errors.busy_volume(
             exceptions.ObjectInUse('cv-v1', 'is mapped'), 'volume-v1')
         self.assertIs(exception.VolumeIsBusy, type(found))
         self.assertEqual('Volume volume-v1 cannot be deleted yet: cv-v1 is '
                          'mapped', str(found))
 
-    def test_a_snapshot(self):
+    def test_busy_snapshot(self):
         found = errors.busy_snapshot(
             exceptions.ObjectInUse('cs-s1', 'has clones'), 'snapshot-s1')
         self.assertIs(exception.SnapshotIsBusy, type(found))

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The drivers against Cinder's own description of a driver.
+"""Compliance of the drivers with Cinder's driver interface.
 
-Three things are compared: what cinder.interface asks for, what Cinder's
-base classes have, and every call that Cinder's source makes.
+Methods are compared with cinder.interface, with Cinder's base classes, and
+with every call in Cinder's source.
 """
 
 import functools
@@ -39,11 +39,11 @@ from tests.unit.driver import signatures
 DRIVERS = (driver.K2ISCSIDriver, driver.K2FCDriver)
 CORE = volume_driver.VolumeDriverCore
 
-# Interfaces that Cinder asks for groups in another way by now: it calls them
-# only if create_group and its like are not there.
+# Replaced by the interface for generic groups: Cinder only calls these methods
+# of a driver without create_group.
 SUPERSEDED = {volume_consistencygroup_driver.VolumeConsistencyGroupDriver}
 
-# What makes sense together only, and has no class in cinder.interface.
+# Methods that must all be implemented, without a class in cinder.interface.
 TOGETHER = {
     'attached snapshots': (
         'create_export_snapshot', 'remove_export_snapshot',
@@ -55,7 +55,7 @@ TOGETHER = {
         'get_replication_error_status'),
 }
 
-# What Cinder's base class would refuse or do in a way of its own.
+# Methods whose implementation in Cinder's base class must be overridden.
 OURS = ('create_volume', 'delete_volume', 'extend_volume', 'create_snapshot',
         'delete_snapshot', 'create_volume_from_snapshot',
         'create_cloned_volume', 'initialize_connection',
@@ -67,7 +67,7 @@ OURS = ('create_volume', 'delete_volume', 'extend_volume', 'create_snapshot',
 
 
 def volume_interfaces():
-    """All of Cinder's interfaces for volume drivers but the core."""
+    """Return Cinder's interfaces for volume drivers except the core."""
     for module in pkgutil.iter_modules(interface.__path__):
         importlib.import_module(f'cinder.interface.{module.name}')
     waiting = interface_base.CinderInterface.__subclasses__()
@@ -84,7 +84,7 @@ INTERFACES = {cls.__name__: cls for cls in volume_interfaces()}
 
 @functools.cache
 def all_calls():
-    """Every call of a driver in Cinder's source."""
+    """Return every call of a driver method in Cinder's source."""
     return sorted({
         *signatures.calls_in(manager, 'self.driver'),
         *[call for module in pkgutil.iter_modules(flows.__path__)
@@ -96,19 +96,19 @@ def all_calls():
 
 
 def asked_by(asked):
-    """The methods that an interface asks for."""
+    """Return the methods that an interface requires."""
     return [name for name in signatures.methods_of(asked)
             if not hasattr(interface_base.CinderInterface, name)]
 
 
 def is_ours(cls, name):
-    """Whether a driver has a method from this project."""
+    """Return whether this project implements a method of a driver."""
     return (hasattr(cls, name) and signatures.owner(cls, name)
             .__module__.startswith('cinder_k2.'))
 
 
 def core_complaints(cls):
-    """What a class lacks of the core, which Cinder's base may give it."""
+    """Return where a class violates the core; it may inherit methods."""
     result = []
     for name in asked_by(CORE):
         found = signatures.complaints(cls, CORE, name)
@@ -119,7 +119,7 @@ def core_complaints(cls):
 
 
 def optional_complaints(cls, asked):
-    """What a class lacks of an interface of which it must have all."""
+    """Return where a class violates an interface that it must implement."""
     result = []
     for name in asked_by(asked):
         if not is_ours(cls, name):
@@ -141,14 +141,14 @@ class InterfaceTest(unittest.TestCase):
             self.assertEqual([], optional_complaints(cls, INTERFACES[name]))
 
     @ddt.data(*sorted(TOGETHER))
-    def test_all_or_nothing(self, name):
+    def test_methods_that_belong_together(self, name):
         for cls in DRIVERS:
             ours = [m for m in TOGETHER[name] if is_ours(cls, m)]
             self.assertCountEqual(TOGETHER[name], ours, cls)
 
     @ddt.data(*DRIVERS)
     def test_overridden_methods(self, cls):
-        """Whatever we override keeps the shape it has in Cinder."""
+        """Methods that we override keep their signature in Cinder."""
         names = [name for name in signatures.methods_of(
             cinder_driver.VolumeDriver) if is_ours(cls, name)]
         self.assertGreater(len(names), 15)
@@ -158,14 +158,14 @@ class InterfaceTest(unittest.TestCase):
 
     @ddt.data(*DRIVERS)
     def test_calls(self, cls):
-        """Every call of a driver in Cinder's source fits."""
+        """Our methods accept every call in Cinder's source."""
         ours = [call for call in all_calls() if is_ours(cls, call.method)]
         self.assertGreater(len({call.method for call in ours}), 15)
         self.assertEqual([], [call for call in ours
                               if not signatures.takes(cls, call)])
 
     @ddt.data(*OURS)
-    def test_the_driver_brings_its_own(self, name):
+    def test_required_overrides(self, name):
         for cls in DRIVERS:
             self.assertTrue(is_ours(cls, name), cls)
 
@@ -180,21 +180,21 @@ class InterfaceTest(unittest.TestCase):
                'driver_ssl_cert_verify', 'driver_ssl_cert_path'}, names)
 
     @ddt.data(*DRIVERS)
-    def test_is_a_full_volume_driver(self, cls):
+    def test_is_a_concrete_volume_driver(self, cls):
         self.assertTrue(issubclass(cls, cinder_driver.VolumeDriver))
         self.assertFalse(inspect.isabstract(cls))
 
 
 class Empty:
-    """What Cinder's own test takes for a driver."""
+    """A class that Cinder's own check accepts as a driver."""
 
 
 class Bare(cinder_driver.VolumeDriver):
-    """All that Cinder's base class gives."""
+    """A driver with only what it inherits from Cinder's base class."""
 
 
-class Swapped(Bare):
-    """Methods as ours are, but for one slip each."""
+class Incompatible(Bare):
+    """Methods with one error each in their signature."""
 
     def create_volume_from_snapshot(self, snapshot, volume):
         pass
@@ -214,26 +214,26 @@ class Swapped(Bare):
     def create_volume(self, *, volume):
         pass
 
-    # And one without.
+    # This one is correct.
 
     def delete_snapshot(self, snapshot, force=False, **kwargs):
         pass
 
 
 class ComparisonTest(unittest.TestCase):
-    """The comparison above finds what is wrong."""
+    """The comparisons above detect violations."""
 
-    def test_cinders_own_check_passes_everything(self):
+    def test_cinders_own_check_accepts_an_empty_class(self):
         self.assertTrue(issubclass(Empty, CORE))
 
-    def test_an_empty_class(self):
+    def test_empty_class(self):
         found = core_complaints(Empty)
         self.assertEqual(len(asked_by(CORE)), len(found))
         self.assertGreater(len(found), 20)
         for asked in INTERFACES.values():
             self.assertTrue(optional_complaints(Empty, asked))
 
-    def test_a_class_that_only_inherits(self):
+    def test_class_with_inherited_methods_only(self):
         found = ' '.join(core_complaints(Bare))
         for name in ('create_volume', 'delete_snapshot',
                      'create_volume_from_snapshot', 'extend_volume'):
@@ -249,16 +249,16 @@ class ComparisonTest(unittest.TestCase):
                 'delete_volume': 'nobody passes cascade',
                 'get_volume_stats': 'refresh has no default',
                 'create_volume': 'volume stands elsewhere'}.items():
-            found = signatures.complaints(Swapped, CORE, name)
+            found = signatures.complaints(Incompatible, CORE, name)
             self.assertIn(what, ' '.join(found), name)
         self.assertIn('kwargs is missing', ' '.join(signatures.complaints(
-            Swapped, cinder_driver.VolumeDriver, 'terminate_connection')))
-        self.assertEqual([], signatures.complaints(Swapped, CORE,
+            Incompatible, cinder_driver.VolumeDriver, 'terminate_connection')))
+        self.assertEqual([], signatures.complaints(Incompatible, CORE,
                                                    'delete_snapshot'))
 
-    def test_calls_that_do_not_fit(self):
+    def test_calls_with_wrong_arguments(self):
         refused = {call.method for call in all_calls()
-                   if not signatures.takes(Swapped, call)}
+                   if not signatures.takes(Incompatible, call)}
         self.assertEqual(
             {'extend_volume', 'delete_volume', 'create_volume',
              'terminate_connection'}, refused)

@@ -28,5 +28,5 @@ class LocationTest(unittest.TestCase):
               ('K2::FC', None), ('K2:a1b2', None), ('K2', None),
               ('LVM:a1b2:iSCSI', None), ('', None), (None, None), (5, None))
     @ddt.unpack
-    def test_system(self, text, system):
+    def test_system_of(self, text, system):
         self.assertEqual(system, location.system_of(text))

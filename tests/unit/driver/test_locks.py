@@ -20,8 +20,8 @@ from cinder_k2 import exceptions
 
 class LocksTest(unittest.TestCase):
 
-    def test_initiators_are_locked_in_one_order_for_all(self):
-        """Two attaches that share initiators must not wait in a circle."""
+    def test_initiators_are_locked_in_sorted_order(self):
+        """Two attaches that share initiators must not deadlock."""
         taken = []
 
         @contextlib.contextmanager
@@ -36,7 +36,7 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(['k2-sys-host-a', 'k2-sys-host-b', 'k2-sys-host-c']
                          * 2, taken)
 
-    def test_names_become_no_paths(self):
+    def test_lock_name_contains_no_slash(self):
         with mock.patch.object(
                 locks, '_lock', return_value=contextlib.nullcontext(),
                 autospec=True) as lock:
@@ -45,8 +45,8 @@ class LocksTest(unittest.TestCase):
         self.assertNotIn('/', lock.call_args.args[0])
 
 
-class HeldTest(unittest.TestCase):
-    """What is locked, in which order, and for how long."""
+class LockTest(unittest.TestCase):
+    """Names, order and timeout of the locks that are taken."""
 
     def setUp(self):
         super().setUp()
@@ -72,7 +72,7 @@ class HeldTest(unittest.TestCase):
         yield
 
     def held(self, *names, timeout=600):
-        """Calls while these locks are held, in that order."""
+        """Return the calls while these locks are held, in that order."""
         return [*[mock.call.acquire(name, timeout) for name in names],
                 mock.call.inside(),
                 *[mock.call.release(name) for name in reversed(names)]]
@@ -83,12 +83,12 @@ class HeldTest(unittest.TestCase):
         self.assertEqual(self.held(*names), self.log.mock_calls)
 
     def test_hosts(self):
-        """In the order of the names, each once, whatever their case."""
+        """Locked in alphabetical order, once each, ignoring case."""
         self.check(locks.hosts('sys', [*reversed('abcdefghij'), 'B', 'X']),
                    *[f'k2-sys-host-{name}' for name in 'abcdefghijx'])
 
-    def test_a_host_that_is_held(self):
-        """What was taken before is free again."""
+    def test_host_lock_timeout(self):
+        """Locks that were already taken are released."""
         self.log.acquire.side_effect = [True, False]
         with self.assertRaises(exceptions.LockTimeout):
             with locks.hosts('sys', ['a', 'b']):
@@ -98,7 +98,7 @@ class HeldTest(unittest.TestCase):
             mock.call.acquire('k2-sys-host-b', 600),
             mock.call.release('k2-sys-host-a')], self.log.mock_calls)
 
-    def test_a_host_that_is_not_waited_for_long(self):
+    def test_host_lock_with_a_shorter_timeout(self):
         self.log.acquire.return_value = False
         with self.assertRaisesRegex(exceptions.LockTimeout, 'Waited 5 sec'):
             with locks.hosts('sys', ['a'], 5.0):
@@ -106,16 +106,16 @@ class HeldTest(unittest.TestCase):
         self.assertEqual([mock.call.acquire('k2-sys-host-a', 5.0)],
                          self.log.mock_calls)
 
-    def test_a_volume_that_a_view_backs(self):
+    def test_flattening_lock(self):
         self.check(locks.flattening('v1'), 'k2-flattening-v1')
 
-    def test_a_volume_is_not_waited_for_for_long(self):
+    def test_flattening_lock_with_a_shorter_timeout(self):
         with locks.flattening('v1', 20):
             self.log.inside()
         self.assertEqual(self.held('k2-flattening-v1', timeout=20),
                          self.log.mock_calls)
 
-    def test_a_volume_that_is_copied(self):
+    def test_volume_being_flattened_is_in_use(self):
         self.log.acquire.return_value = False
         with self.assertRaises(exceptions.ObjectInUse) as caught:
             with locks.flattening('v1', 20):
@@ -125,7 +125,7 @@ class HeldTest(unittest.TestCase):
         self.assertEqual([mock.call.acquire('k2-flattening-v1', 20)],
                          self.log.mock_calls)
 
-    def test_a_time_out_of_another_lock_is_its_own(self):
+    def test_timeout_of_a_nested_lock_is_not_translated(self):
         self.log.acquire.side_effect = [True, False]
         with self.assertRaises(exceptions.LockTimeout):
             with locks.flattening('v1'), locks.group('sys', 5):
@@ -133,16 +133,16 @@ class HeldTest(unittest.TestCase):
         self.assertEqual(mock.call.release('k2-flattening-v1'),
                          self.log.mock_calls[-1])
 
-    def test_a_group(self):
+    def test_group_lock(self):
         self.check(locks.group('sys', 5), 'k2-sys-group-5')
 
-    def test_a_snapshot(self):
+    def test_snapshot_lock(self):
         self.check(locks.snapshot('s1'), 'k2-snapshot-s1')
 
-    def test_host_groups(self):
+    def test_host_groups_lock(self):
         self.check(locks.host_groups('v1'), 'k2-volume-v1')
 
-    def test_the_time_for_the_array_begins_when_a_group_is_held(self):
+    def test_group_on_starts_the_deadline_after_locking(self):
         array = mock.Mock(deadline=self.deadline)
         array.system.id = 'sys'
         with locks.group_on(array, 5):
@@ -151,14 +151,14 @@ class HeldTest(unittest.TestCase):
         self.assertEqual([taken, mock.call.deadline(fresh=True), *rest],
                          self.log.mock_calls)
 
-    def test_a_lock_goes_with_an_error(self):
+    def test_lock_is_released_on_error(self):
         with self.assertRaises(ZeroDivisionError):
             with locks.group('sys', 5):
                 raise ZeroDivisionError
         self.assertEqual(mock.call.release('k2-sys-group-5'),
                          self.log.mock_calls[-1])
 
-    def test_locks_that_are_not_to_be_had(self):
+    def test_lock_timeout_and_acquire_failure(self):
         for effect in ([False], locks.tooz.LockAcquireFailed('')):
             self.log.acquire.side_effect = effect
             with self.assertRaises(exceptions.LockTimeout) as caught:
@@ -168,7 +168,7 @@ class HeldTest(unittest.TestCase):
         self.assertNotIn(mock.call.inside(), self.log.mock_calls)
         self.assertFalse(self.log.release.called)
 
-    def test_files_of_what_is_gone(self):
+    def test_lock_files_of_deleted_objects_are_removed(self):
         locks.forget_group('sys', 5)
         locks.forget_volume('v1')
         locks.forget_snapshot('s1')

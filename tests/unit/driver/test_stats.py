@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the scheduler hears, with the arrays and the options replaced."""
+"""Statistics for the scheduler, with arrays and options replaced."""
 
 from unittest import mock
 
@@ -77,7 +77,7 @@ class Case(testtools.TestCase):
 @ddt.ddt
 class StatisticsTest(Case):
 
-    def test_the_back_end(self):
+    def test_back_end(self):
         found = self.read()
         del found['pools']
         self.assertEqual({
@@ -86,19 +86,19 @@ class StatisticsTest(Case):
             'replication_enabled': False, 'replication_type': [],
             'replication_count': 0, 'replication_targets': []}, found)
 
-    def test_mappings_that_nothing_needs_are_looked_at(self):
-        """On all arrays: a group may be on another than the rest."""
+    def test_unneeded_mappings_are_reconciled(self):
+        """On all arrays: groups may be failed over separately."""
         self.configure(moon=self.moon)
         self.read()
         for side in (self.home, self.moon):
             side.reconciliation.run.assert_called_once_with()
 
-    def test_no_look_while_the_array_is_down(self):
+    def test_no_reconciliation_while_the_array_is_down(self):
         self.fail()
         self.read()
         self.home.reconciliation.run.assert_not_called()
 
-    def test_the_pool(self):
+    def test_pool(self):
         functions = {'filter_function': 'f', 'goodness_function': None}
         pool, = self.statistics.read(functions)['pools']
         self.assertEqual({
@@ -135,7 +135,7 @@ class StatisticsTest(Case):
                 'provisioned_capacity_gb', 'data_reduction_ratio',
                 'total_reduction_ratio')))
 
-    def test_counts(self):
+    def test_object_counts(self):
         pool = self.pool(counts={
             'volumes': 1, 'snapshots': 2, 'views': 3, 'hosts': 4})
         self.assertEqual([1, 2, 3, 4], [pool[f'total_{name}'] for name in (
@@ -143,14 +143,14 @@ class StatisticsTest(Case):
 
     @ddt.data((True, True), (False, False), (None, False))
     @ddt.unpack
-    def test_health(self, told, expected):
+    def test_degraded_array(self, told, expected):
         pool = self.pool(state=rest.SystemState(
             id=0, state='ONLINE', is_system_functionality_degraded=told))
         self.assertEqual(('ONLINE', expected),
                          (pool['array_state'], pool['degraded']))
 
-    def test_load(self):
-        """STA-5: milliseconds of the array are whole microseconds here."""
+    def test_performance(self):
+        """STA-5: the array's milliseconds become integer microseconds."""
         pool = self.pool(performance=rest.Performance(
             iops_avg=1.6, iops_max=2, throughput_avg=3, throughput_max=4,
             latency_inner=1.2344, latency_outer=6))
@@ -160,7 +160,7 @@ class StatisticsTest(Case):
                 'bandwidth_bytes_per_sec', 'bandwidth_max_bytes_per_sec',
                 'latency_inner_usec', 'latency_outer_usec')))
 
-    def test_figures_that_make_no_sense(self):
+    def test_invalid_performance_values(self):
         pool = self.pool(performance=rest.Performance(
             iops_avg=-5, iops_max=float('inf')))
         self.assertEqual((0, 1 << 60, 0), (
@@ -168,20 +168,20 @@ class StatisticsTest(Case):
 
 
 @ddt.ddt
-class RatioTest(Case):
+class OversubscriptionRatioTest(Case):
 
     def ratio(self, **capacity):
         return self.pool(**capacity)['max_over_subscription_ratio']
 
-    def test_of_cinder_conf(self):
+    def test_ratio_from_cinder_conf(self):
         self.conf.max_over_subscription_ratio = '7.5'
         self.assertEqual(7.5, self.ratio(provisioned_volumes=600 * GIB))
 
     @ddt.data((600, 40, 10.0), (60, 40, 1.0), (30, 40, 1.0),
               (600, 100, 7.5), (0, 40, 7.5))
     @ddt.unpack
-    def test_calculated(self, provisioned, free, expected):
-        """By the array, if it has data. The scheduler takes none below 1."""
+    def test_calculated_ratio(self, provisioned, free, expected):
+        """Calculated if the array has data; at least 1 for the scheduler."""
         self.conf.auto_calc_max_oversubscription_ratio = True
         self.conf.max_over_subscription_ratio = '7.5'
         self.assertEqual(expected, self.ratio(
@@ -190,19 +190,19 @@ class RatioTest(Case):
     @ddt.data((60, 10, 4.0), (99, 10, 4.0), (99.5, 10, 20.0),
               (100, 10, 20.0), (60, None, 20.0))
     @ddt.unpack
-    def test_of_the_data(self, free, physical, expected):
-        """What a nearly empty array measures says nothing."""
+    def test_ratio_from_data_reduction(self, free, physical, expected):
+        """Measurements of an almost empty array are ignored."""
         self.conf.max_over_subscription_ratio = 'auto'
         self.assertEqual(expected, self.ratio(
             free=int(free * GIB), allocated=40, physical=physical))
 
 
 @ddt.ddt
-class DownTest(Case):
+class ArrayDownTest(Case):
 
     @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('odd'))
-    def test_an_array_that_is_lost(self, error):
-        """No filter of Cinder's looks at its state, so it has no capacity."""
+    def test_lost_array(self, error):
+        """No filter of Cinder checks the state, so capacity is 0."""
         self.pool(counts={'volumes': 9}, provisioned_volumes=GIB,
                   state=rest.SystemState(id=0, state='ONLINE'))
         self.fail(error)
@@ -214,11 +214,11 @@ class DownTest(Case):
             pool['provisioned_capacity_gb'], pool['array_state'],
             pool['total_volumes']))
 
-    def test_a_mistake_of_the_driver(self):
+    def test_unexpected_error(self):
         self.fail(KeyError('mistake'))
         self.assertRaises(KeyError, self.read)
 
-    def test_it_is_told_once(self):
+    def test_down_is_logged_once(self):
         self.fail()
         with self.assertLogs(LOG, 'INFO') as logs:
             self.read()
@@ -229,7 +229,7 @@ class DownTest(Case):
         self.assertIn('gone', text)
         self.assertIn('ERROR', text)
 
-    def test_its_end_is_told_once(self):
+    def test_recovery_is_logged_once(self):
         self.fail()
         self.read()
         self.home.array.system.usage.side_effect = lambda: self.usage
@@ -239,7 +239,7 @@ class DownTest(Case):
         text, = logs.output
         self.assertIn('The array at home.example.org is up again.', text)
 
-    def test_one_that_was_never_down(self):
+    def test_nothing_logged_while_up(self):
         with self.assertNoLogs(LOG):
             self.read()
 
@@ -260,7 +260,7 @@ class ReplicationTest(Case):
 
     @ddt.data((False, 'enabled'), (True, 'error'))
     @ddt.unpack
-    def test_sessions_that_are_suspended(self, broken, expected):
+    def test_replication_status(self, broken, expected):
         def watch():
             self.assertEqual(['deadline'], self.home.array.inside)
             return broken
@@ -268,7 +268,7 @@ class ReplicationTest(Case):
         self.assertEqual(expected, self.read()['replication_status'])
         self.home.monitor.watch_replication.assert_called_once_with()
 
-    def test_the_active_array(self):
+    def test_failed_over_to_the_target(self):
         self.every.activate('moon')
         self.moon.monitor.watch_replication.return_value = True
         found = self.read()
@@ -283,30 +283,30 @@ class ReplicationTest(Case):
         self.assertNotIn('replication_status', self.read())
         self.home.monitor.watch_replication.assert_not_called()
 
-    def test_an_array_that_is_down(self):
+    def test_array_down(self):
         self.fail()
         self.assertNotIn('replication_status', self.read())
         self.home.monitor.watch_replication.assert_not_called()
 
-    def test_an_array_that_does_not_tell(self):
+    def test_replication_status_cannot_be_read(self):
         self.home.monitor.watch_replication.side_effect = rest.Refused('no')
         with self.assertLogs(LOG, 'WARNING') as logs:
             self.assertNotIn('replication_status', self.read())
         self.assertIn('The state of replication is not known', logs.output[0])
 
-    def test_the_primary_is_no_target(self):
+    def test_primary_is_not_a_target(self):
         self.assertNotIn(config.PRIMARY_ID,
                          self.read()['replication_targets'])
 
 
 @ddt.ddt
 class FunctionsTest(Case):
-    """What Cinder's scheduler makes of the default functions."""
+    """The default functions, evaluated by Cinder's scheduler."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # The parser needs half a second for each.
+        # Parsing takes half a second for each function.
         parser = evaluator._def_parser()
         cls.parsed = {
             function: parser.parse_string(function, parseAll=True)[0]
@@ -319,19 +319,19 @@ class FunctionsTest(Case):
 
     @ddt.data((7, 8, True), (7, 7, False), (3, 6, True), (3, 5, False))
     @ddt.unpack
-    def test_what_is_kept_free(self, reserved, free, expected):
-        """At least five percent."""
+    def test_filter_reserved_capacity(self, reserved, free, expected):
+        """At least five percent must stay free."""
         self.conf.reserved_percentage = reserved
         self.assertIs(expected, self.evaluate(
             stats.FILTER_FUNCTION, free=free * GIB))
 
-    def test_what_is_out_of_order(self):
+    def test_filter_and_goodness_of_a_degraded_array(self):
         self.usage = usage(state=rest.SystemState(
             id=0, is_system_functionality_degraded=True))
         self.assertIs(False, self.evaluate(stats.FILTER_FUNCTION))
         self.assertEqual(0, self.evaluate(stats.GOODNESS_FUNCTION))
 
-    def test_what_says_that_it_is_full(self):
+    def test_filter_array_with_capacity_state_full(self):
         self.usage = array_usage.ArrayUsage(capacity=rest.Capacity(
             id=0, total=100 * GIB, free=40 * GIB, state='full'))
         self.assertEqual('full', self.pool()['capacity_state'])
@@ -340,7 +340,7 @@ class FunctionsTest(Case):
     def test_goodness(self):
         self.assertEqual(40, self.evaluate(stats.GOODNESS_FUNCTION))
 
-    def test_the_goodness_of_an_array_that_is_down(self):
+    def test_filter_and_goodness_of_an_array_that_is_down(self):
         self.fail()
         self.assertEqual(0, self.evaluate(stats.GOODNESS_FUNCTION))
         self.assertIs(False, self.evaluate(stats.FILTER_FUNCTION))
@@ -348,7 +348,7 @@ class FunctionsTest(Case):
 
 class ExtraSpecsTest(testtools.TestCase):
 
-    def test_what_each_stands_for(self):
+    def test_default_of_each_extra_spec(self):
         found = list(stats.extra_specs(['thin', 'copy']))
         self.assertEqual(list(volume_types.EXTRA_SPECS),
                          [spec for spec, _ in found])

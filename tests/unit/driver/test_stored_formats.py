@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What earlier versions have stored, as text: it stays readable.
+"""Values stored by earlier versions stay readable.
 
-These are copies of stored values. They are not to be changed when code is:
-rows of databases and objects on arrays have them.
+These are copies of stored values. Do not change them with the code: they exist
+in databases and on arrays.
 """
 
 import dataclasses
@@ -60,13 +60,13 @@ class ProviderIdTest(unittest.TestCase):
             snapshot=1, group=2, volume=3, view=4, has_clones=True,
             shared=True, named='0a1b2c3d')))
     @ddt.unpack
-    def test_read_and_written(self, text, name_id, backing):
+    def test_decode_and_encode(self, text, name_id, backing):
         self.assertEqual(backing, provider_id.decode(
             type(backing), 's1', text, name_id))
         self.assertEqual(text, provider_id.encode('s1', backing, name_id))
 
-    def test_every_field_is_above(self):
-        """But for the time and the names, which come from the row."""
+    def test_samples_contain_every_field(self):
+        """Except the time and source, which come from the row."""
         for kind, texts, unseen in (
                 (ArrayVolume, (THIN_CLONE, VIEW), set()),
                 (ArraySnapshot, (SNAPSHOT,), {'since', 'source'})):
@@ -77,7 +77,7 @@ class ProviderIdTest(unittest.TestCase):
                 if all(getattr(one, field.name) == field.default
                        for one in read)})
 
-    def test_others_look_into_it(self):
+    def test_queries_on_the_stored_text(self):
         self.assertEqual('s1', provider_id.system_of(VIEW))
         self.assertTrue(provider_id.is_replicated(THIN_CLONE))
         self.assertFalse(provider_id.is_replicated(VIEW))
@@ -86,9 +86,9 @@ class ProviderIdTest(unittest.TestCase):
 
 
 class DescriptionsTest(unittest.TestCase):
-    """Notes in descriptions on the array."""
+    """Tags in descriptions on the array."""
 
-    def test_what_is_to_be_deleted(self):
+    def test_deferred_deletion_tag(self):
         text = 'of a user [cinder deleted: v5 v6 s7 s8=0a1b2c3d g9]'
         marks = deferred_deletion.DeferredIds.parse(
             description_tags.read(text, deferred_deletion.TAG))
@@ -101,15 +101,15 @@ class DescriptionsTest(unittest.TestCase):
                                                       deferred_deletion.TAG,
                                                       str(marks)))
 
-    def test_original_names(self):
+    def test_original_name_tag(self):
         self.assertEqual('was mine', description_tags.read(
             'text [cinder original name: was mine]', 'original name'))
 
 
 class NamesTest(unittest.TestCase):
-    """Names of objects on the array, also those of the in-tree driver."""
+    """Names of objects on the array, including the in-tree driver's."""
 
-    def test_names(self):
+    def test_object_names(self):
         self.assertEqual(
             [f'{kind}-{ID}' for kind in (
                 'cv', 'cvg', 'ccg', 'cs', 'cgs', 'ccs', 'cview', 'cnew',
@@ -121,18 +121,18 @@ class NamesTest(unittest.TestCase):
              naming.session(ID), naming.peer(naming.volume(ID))])
         self.assertEqual('cdel-7', naming.kept_volume(7))
 
-    def test_hosts(self):
+    def test_host_name(self):
         self.assertEqual('cinder-node-1-fe504b5b', naming.host(
             'node-1', ['iqn.2024-05.org.example:one']))
 
-    def test_digests(self):
+    def test_digest(self):
         self.assertEqual('2c26b46b', naming.digest('foo'))
 
 
 class VerdictsTest(unittest.TestCase):
-    """What services have learnt of an array, below Cinder's state_path."""
+    """Capabilities of an array, cached below Cinder's state_path."""
 
-    def test_a_file(self):
+    def test_read_file(self):
         with tempfile.TemporaryDirectory() as place:
             pathlib.Path(place, '10.0.0.1.json').write_text(json.dumps({
                 'version': '6.0.5', 'verdicts': {
@@ -149,9 +149,9 @@ class VerdictsTest(unittest.TestCase):
 
 
 class ChapTest(unittest.TestCase):
-    """Passwords in Cinder's table of initiator data."""
+    """Passwords in Cinder's driver_initiator_data table."""
 
-    def test_a_password(self):
+    def test_find_password(self):
         database = mock.Mock()
         array = mock.Mock()
         array.system.id = 's1'
