@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What tests of attaches and detaches share."""
+"""Fixtures of the tests of attaching and detaching."""
 
 import contextlib
 import functools
@@ -54,7 +54,7 @@ SETTLED = detach.Disconnected()
 
 
 def held(*events, what=None, timeout=None):
-    """Events while the host is held, for the volume ``what``."""
+    """Return the events of holding the host for the volume ``what``."""
     return [f'{HELD[0]} {what} {timeout}', HELD[1], *events, *LEFT]
 
 
@@ -64,7 +64,7 @@ def mapping(number, host=HOST):
 
 
 class ConnectingCase(base.BaseTestCase):
-    """Attach and Detach, without what they use, on a host held alone."""
+    """Attach and Detach with doubles, on a host that is held exclusively."""
 
     def setUp(self):
         super().setUp()
@@ -144,7 +144,7 @@ class ConnectingCase(base.BaseTestCase):
         self.registry.ours.return_value = OURS
 
     def connected(self, volume, connector=CONNECTOR):
-        """Attach a volume, or what Cinder has no row of."""
+        """Attach a volume, or an object without a row if it is None."""
         if volume is None:
             return self.attaching.connect_backing(NAMED, connector)
         return self.attaching.initialize_connection(volume, connector)
@@ -161,14 +161,14 @@ class ConnectingCase(base.BaseTestCase):
         self.kept = self.detaching.kept
 
     def owned_by_two(self):
-        """Let another host have initiators, too, and other volumes."""
+        """Let two hosts own initiators; the other one has more volumes."""
         self.registry.owners.return_value = {HOST: RECORDS,
                                              OTHER_HOST: {'iqn.b': 8}}
         self.array.mappings.unmap.side_effect = lambda _, host, shared: (
             mappings.Unmapped(found=True, busy=host == OTHER_HOST))
 
     def kept_at(self, *hosts):
-        """Keep the volume mapped to hosts of these initiators."""
+        """Record kept mappings of the volume to hosts of these initiators."""
         found = [kept.Mapping(self.volume.id, BACKING.mappable,
                               array_hosts.Sought((host,)))
                  for host in hosts]
@@ -178,5 +178,5 @@ class ConnectingCase(base.BaseTestCase):
 
     @property
     def sought(self):
-        """The host that hosts.attach was called for."""
+        """The host criteria that hosts.attach was called with."""
         return self.attach.call_args.kwargs['sought']

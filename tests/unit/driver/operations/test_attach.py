@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Attach: what is asked of the array, under which locks."""
+"""Attaching: the calls to the array, and the locks held around them."""
 
 import dataclasses
 from unittest import mock
@@ -40,7 +40,7 @@ held = connecting.held
 
 
 @ddt.ddt
-class ConnectTest(connecting.ConnectingCase):
+class AttachTest(connecting.ConnectingCase):
 
     def connect(self, volume=None, connector=None):
         return self.connected(volume, connector or CONNECTOR)
@@ -59,10 +59,11 @@ class ConnectTest(connecting.ConnectingCase):
         self.resolver.find.assert_called_once_with(self.volume)
         self.zoning.connected.assert_called_once_with(found)
 
-    def test_a_volume_is_not_flattened_meanwhile(self):
-        """What backs it is taken from the row when it is held.
+    def test_volume_is_held_during_the_attach(self):
+        """It cannot be flattened; its ids are read while it is held.
 
-        And when the host is, which may take minutes (OBJ-7).
+        They are read again once the host is held, which may take minutes
+        (OBJ-7).
         """
         self.journal.record(self.resolver.find, 'find')
         self.resolver.held.side_effect = self.journal.context('held')
@@ -74,7 +75,7 @@ class ConnectTest(connecting.ConnectingCase):
         self.resolver.held.assert_called_once_with(
             self.volume, locks.ATTACH_LOCK_TIMEOUT)
 
-    def test_nothing_is_connected_that_is_flattened(self):
+    def test_volume_being_flattened_is_not_attached(self):
         self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
         self.assertRaisesRegex(
             exceptions.ObjectInUse, 'copied',
@@ -82,7 +83,7 @@ class ConnectTest(connecting.ConnectingCase):
             dict(CONNECTOR))
         self.assertEqual([], self.events)
 
-    def test_nothing_is_connected_in_a_failback(self):
+    def test_volume_being_failed_back_is_not_attached(self):
         self.resolver.known.return_value = ArrayVolume(
             group=5, volume=6, failback_in_progress=True)
         error = self.assertRaises(
@@ -92,7 +93,7 @@ class ConnectTest(connecting.ConnectingCase):
         self.assertIn(self.volume.id, str(error))
         self.assertEqual([], self.events)
 
-    def test_what_is_asked_of_the_flow(self):
+    def test_arguments_of_the_attach_flow(self):
         self.connect(self.volume)
         self.attach.assert_called_once_with(
             self.array, self.registry, BACKING, sought=self.sought,
@@ -104,17 +105,17 @@ class ConnectTest(connecting.ConnectingCase):
         self.transport.hosts.assert_called_with(self.array)
 
     def verify_volume(self, volume):
-        """What the flow may call before it maps once more."""
+        """Call what the flow may call before it repeats a mapping."""
         self.connect(volume)
         verify = self.attach.call_args.kwargs['verify_volume']
         return verify()
 
-    def test_a_volume_is_found_before_it_is_mapped_again(self):
+    def test_volume_is_resolved_before_the_mapping_is_repeated(self):
         self.verify_volume(self.volume)
         self.assertEqual([mock.call(self.volume)] * 2,
                          self.resolver.find.mock_calls)
 
-    def test_it_has_another_object_by_then(self):
+    def test_volume_has_another_object_before_the_mapping_is_repeated(self):
         self.resolver.find.side_effect = [
             BACKING, dataclasses.replace(BACKING, volume=99)]
         error = self.assertRaises(exceptions.ObjectRenamed,
@@ -124,8 +125,8 @@ class ConnectTest(connecting.ConnectingCase):
             'more, as it was when its attachment began; try again.',
             str(error))
 
-    def test_what_has_no_row(self):
-        """It is verified when the host is held, and before another try."""
+    def test_object_without_a_row(self):
+        """It is verified once the host is held, and before a repetition."""
         self.array.identity.is_current.side_effect = [True, False]
         self.connect(None)
         self.assertEqual(held('attach', 'connected',
@@ -137,23 +138,23 @@ class ConnectTest(connecting.ConnectingCase):
         self.assertEqual([mock.call(connecting.NAMED)] * 2,
                          self.array.identity.is_current.mock_calls)
 
-    def test_what_has_no_row_is_gone(self):
+    def test_object_without_a_row_is_gone(self):
         self.array.identity.is_current.return_value = False
         self.assertRaises(exceptions.ObjectMissing, self.connect, None)
         self.attach.assert_not_called()
 
-    def test_what_is_gone_when_the_host_is_held(self):
+    def test_volume_is_gone_when_the_host_is_held(self):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.assertRaises(exceptions.ObjectMissing, self.connect, self.volume)
         self.assertEqual(held(what=self.volume.id), self.events)
 
-    def test_a_shared_mapping_is_looked_for_first(self):
+    def test_existing_mapping_is_looked_up_if_the_host_has_attachments(self):
         self.users.at.return_value = 1
         self.connect(self.volume)
         self.users.at.assert_called_once_with(self.volume, [IQN])
         self.assertTrue(self.attach.call_args.kwargs['look_first'])
 
-    def test_what_has_no_row_has_no_users(self):
+    def test_attachments_are_not_read_without_a_row(self):
         self.connect()
         self.assertEqual(held('attach', 'connected', what=BACKING.mappable),
                          self.events)
@@ -174,7 +175,7 @@ class ConnectTest(connecting.ConnectingCase):
             tuple(found['data'][key] for key in (
                 'auth_method', 'auth_username', 'auth_password')))
 
-    def test_a_host_to_be_made_is_held_alone(self):
+    def test_host_is_held_exclusively_to_be_created(self):
         self.attach.side_effect = [hosts.MustBeAlone,
                                    hosts.Attached(lun=8)]
         found = self.connect(self.volume)
@@ -190,14 +191,14 @@ class ConnectTest(connecting.ConnectingCase):
                          self.users.at.mock_calls)
         self.targets.properties.assert_called_once_with(8)
 
-    def test_no_targets(self):
+    def test_array_without_target_ports(self):
         self.transport.targets.side_effect = exceptions.ArrayNotSupported('x')
         self.assertRaises(exceptions.ArrayNotSupported, self.connect)
         self.assertEqual([], self.events)
 
 
-class FailedConnectTest(connecting.ConnectingCase):
-    """A mapping that Cinder does not get is taken back."""
+class FailedAttachTest(connecting.ConnectingCase):
+    """A mapping is undone if Cinder does not get the connection."""
 
     def setUp(self):
         super().setUp()
@@ -208,7 +209,7 @@ class FailedConnectTest(connecting.ConnectingCase):
         self.assertRaisesRegex(rest.Unreachable, 'fabric', self.connected,
                                volume)
 
-    def test_it_is_taken_back(self):
+    def test_volume_is_unmapped(self):
         self.connect(self.volume)
         self.assertEqual([*held(
             'at', 'attach', 'connected', '+cleanup_deadline', 'owners',
@@ -219,20 +220,20 @@ class FailedConnectTest(connecting.ConnectingCase):
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.sought)
 
-    def test_it_is_taken_back_when_mapping_failed(self):
+    def test_volume_is_unmapped_when_mapping_failed(self):
         self.attach.side_effect = rest.Unreachable('fabric')
         self.connect()
         self.assertIn('unmap', self.events)
         self.zoning.connected.assert_not_called()
 
-    def test_what_another_attachment_has_stays(self):
+    def test_mapping_of_another_attachment_is_not_undone(self):
         self.users.at.return_value = 1
         self.connect(self.volume)
         self.assertEqual(held('at', 'attach', 'connected',
                               what=self.volume.id), self.events)
 
-    def test_the_host_goes_after_it_was_released(self):
-        """Others may be in, so whether it is idle is seen later."""
+    def test_idle_host_is_removed_after_a_shared_hold(self):
+        """Others may use the host until then, so it is checked later."""
         self.hold.is_alone = False
         self.connect(self.volume)
         self.assertEqual([
@@ -245,7 +246,7 @@ class FailedConnectTest(connecting.ConnectingCase):
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=True)
 
-    def test_the_first_error_is_reported_when_it_cannot_be_taken_back(self):
+    def test_original_error_is_raised_when_unmapping_fails(self):
         self.array.mappings.unmap.side_effect = rest.Unreachable('array')
         with self.assertLogs(attach.LOG.logger, 'WARNING') as logs:
             self.connect(self.volume)
@@ -254,7 +255,7 @@ class FailedConnectTest(connecting.ConnectingCase):
         self.assertEqual(1, len(logs.output))
         self.assertNotIn('remove', self.events)
 
-    def test_the_first_error_is_reported_when_the_host_stays(self):
+    def test_original_error_is_raised_when_the_host_is_not_removed(self):
         self.hold.is_alone = False
         self.array.mappings.is_mapped.side_effect = rest.Unreachable('array')
         with self.assertLogs(attach.LOG.logger, 'WARNING') as logs:
@@ -262,8 +263,8 @@ class FailedConnectTest(connecting.ConnectingCase):
         self.assertIn('A host without volumes may be left', logs.output[0])
         self.assertEqual('-cleanup_deadline', self.events[-1])
 
-    def test_it_is_taken_back_from_a_host_group(self):
-        """Other members that use the volume keep it."""
+    def test_volume_is_unmapped_from_a_host_group(self):
+        """The mapping stays if other members of the group use the volume."""
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
         self.holders.group_of.return_value = GROUP
@@ -272,8 +273,8 @@ class FailedConnectTest(connecting.ConnectingCase):
         self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
 
-    def test_another_one_may_have_mapped_it(self):
-        """Its row does not tell yet; that of this one counts, too."""
+    def test_mapping_may_belong_to_another_reserved_attachment(self):
+        """The count includes the attachment that failed."""
         self.volume.multiattach = True
         self.users.coming.return_value = 2
         self.connect(self.volume)
@@ -282,21 +283,21 @@ class FailedConnectTest(connecting.ConnectingCase):
         mapping, = self.kept.every()
         self.assertEqual(self.sought, mapping.host)
 
-    def test_no_other_one_is_coming(self):
+    def test_no_other_reserved_attachment(self):
         self.volume.multiattach = True
         self.users.coming.return_value = 1
         self.connect(self.volume)
         self.assertIn('unmap', self.events)
         self.assertEqual([], self.kept.every())
 
-    def test_one_that_must_be_alone_has_mapped_nothing(self):
+    def test_nothing_to_undo_if_the_host_must_be_held_exclusively(self):
         self.attach.side_effect = hosts.MustBeAlone
         self.assertRaises(hosts.MustBeAlone, self.connected, self.volume)
         self.assertNotIn('unmap', self.events)
 
 
-class MeanwhileTest(connecting.ConnectingCase):
-    """A failback may begin while a host gets a volume."""
+class ConcurrentFailbackTest(connecting.ConnectingCase):
+    """A failback may start while a volume is being attached."""
 
     def setUp(self):
         super().setUp()
@@ -310,27 +311,27 @@ class MeanwhileTest(connecting.ConnectingCase):
     def connect(self):
         return self.connected(self.volume)
 
-    def test_nothing_happened(self):
+    def test_row_did_not_change(self):
         self.connect()
         self.current.assert_called_once_with(self.volume)
         self.resolver.known.assert_called_with(self.now)
 
-    def test_one_array_has_no_failback(self):
+    def test_back_end_with_one_array(self):
         self.resolver.peers.clear()
         self.connect()
         self.current.assert_not_called()
 
-    def test_a_new_volume_that_cinder_fills(self):
-        """Its ids are not saved yet."""
+    def test_new_volume_whose_ids_are_not_saved_yet(self):
+        """Cinder attaches it itself, to write an image to it."""
         self.now.provider_id = None
         self.connect()
         self.resolver.known.assert_called_once_with(self.volume)
 
-    def test_what_has_no_row_has_no_failback(self):
+    def test_object_without_a_row(self):
         self.connected(None)
         self.resolver.known.assert_not_called()
 
-    def test_it_began(self):
+    def test_failback_started(self):
         self.objects[self.now] = ArrayVolume(
             group=5, volume=6, failback_in_progress=True)
         self.assertRaisesRegex(exceptions.ObjectInUse, 'failed back',
@@ -338,7 +339,7 @@ class MeanwhileTest(connecting.ConnectingCase):
         self.assertIn('unmap', self.events)
         self.zoning.connected.assert_not_called()
 
-    def test_it_is_over(self):
+    def test_failback_completed(self):
         self.objects.clear()
         self.now.provider_id = rows.volume(
             BACKING, system='moon').provider_id
@@ -346,7 +347,7 @@ class MeanwhileTest(connecting.ConnectingCase):
                                self.connect)
         self.assertIn('unmap', self.events)
 
-    def test_other_changes_of_the_row_do_no_harm(self):
+    def test_other_changes_of_the_row_are_ignored(self):
         self.now.provider_id = rows.volume(
             ArrayVolume(group=5, volume=6, has_clones=True)).provider_id
         self.connect()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How the host of a connector is found, and held."""
+"""How the host of a connector is identified and held."""
 
 from unittest import mock
 
@@ -47,7 +47,7 @@ class HostAccessTest(testtools.TestCase):
         return host_access.HostAccess(self.array, self.transport,
                                       unique_fqdn_network)
 
-    def test_hosts_as_the_transport_sees_them(self):
+    def test_host_registry(self):
         self.assertIs(self.transport.hosts.return_value, self.make().registry)
         self.transport.hosts.assert_called_once_with(self.array)
 
@@ -60,8 +60,8 @@ class HostAccessTest(testtools.TestCase):
         (False, {'host': 'node', 'wwnns': []}, None),
         (False, {'host': 'node'}, None))
     @ddt.unpack
-    def test_names_of_a_host(self, unique, connector, in_tree):
-        """The driver's own comes first, then the in-tree driver's."""
+    def test_host_names(self, unique, connector, in_tree):
+        """The driver's own names come before the in-tree driver's."""
         sought = self.make(unique).sought(connector)
         self.assertEqual((IQN,), sought.initiators)
         self.transport.initiators.assert_called_once_with(connector)
@@ -69,12 +69,12 @@ class HostAccessTest(testtools.TestCase):
         self.assertEqual(('own', 'former', *([in_tree] if in_tree else [])),
                          sought.names)
 
-    def test_a_connector_that_names_nothing(self):
+    def test_connector_without_initiators_and_names(self):
         self.transport.initiators.return_value = []
         self.assertEqual(hosts.Sought((), ('own', 'former')),
                          self.make(unique_fqdn_network=False).sought({}))
 
-    def test_time_for_the_array_begins_when_the_host_is_held(self):
+    def test_deadline_starts_when_the_host_is_held(self):
         with self.make().held((IQN,), 'a volume', 5) as hold:
             self.assertIs(mock.sentinel.hold, hold)
         self.assertEqual(
@@ -90,8 +90,9 @@ class SubjectTest(testtools.TestCase):
     @ddt.data((True, True, rows.volume().id), (False, True, '/volumes/6'),
               (False, False, None))
     @ddt.unpack
-    def test_attachments_of_one_volume_exclude_each_other(
+    def test_subject_identifies_the_attached_volume(
             self, has_row, has_backing, expected):
+        """Attaches of the same volume do not share a hold."""
         backing = ArrayVolume(group=5, volume=6) if has_backing else None
         self.assertEqual(expected, host_access.subject(
             rows.volume(backing) if has_row else None, backing))

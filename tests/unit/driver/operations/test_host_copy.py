@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Copying by this host: a few at a time, with devices that always go."""
+"""Copies by this host: their number is limited, and devices are removed."""
 
 import subprocess
 from unittest import mock
@@ -107,7 +107,7 @@ class CopyTest(HostCopyCase):
             sparse=True)
         self.execute.assert_not_called()
 
-    def test_how_devices_are_attached(self):
+    def test_arguments_of_attach_and_detach(self):
         self.copies.copy(SOURCE, TARGET, 1)
         self.properties.assert_called_once_with(
             mock.sentinel.use, mock.sentinel.enforce)
@@ -123,20 +123,20 @@ class CopyTest(HostCopyCase):
 
     @ddt.data((1024, 1), (1025, 2), (2047, 2), (1, 1))
     @ddt.unpack
-    def test_parts_of_a_mib_are_copied(self, size, mib):
+    def test_size_is_rounded_up_to_mib(self, size, mib):
         self.copies.copy(SOURCE, TARGET, size)
         self.assertEqual(mib, self.copy_volume.call_args.args[2])
 
     @ddt.data(4, 3)
     def test_overwrite(self, target_size):
-        """Zeros of the source count, for the target has data."""
+        """Zeros are written too, because the target contains data."""
         self.copies.overwrite(SOURCE, TARGET, 4, target_size)
         self.copy_volume.assert_called_once_with(
             '/dev/2', '/dev/4', 1, '1M', execute=mock.ANY,
             sparse=False)
         self.execute.assert_not_called()
 
-    def test_zeros_behind_what_is_overwritten(self):
+    def test_rest_of_a_larger_target_is_overwritten_with_zeros(self):
         self.copies.overwrite(SOURCE, TARGET, 4, 5)
         self.assertEqual([*ATTACHED, 'copy', 'execute', *DETACHED],
                          self.events)
@@ -146,12 +146,12 @@ class CopyTest(HostCopyCase):
              'count=1024'), self.execute.call_args.args)
         self.assertIs(True, self.execute.call_args.kwargs['run_as_root'])
 
-    def test_devices_go_when_copying_fails(self):
+    def test_devices_are_removed_when_the_copy_fails(self):
         self.journal.record(self.copy_volume, 'copy', OSError('full'))
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
         self.assertEqual([*ATTACHED, 'copy', *DETACHED], self.events)
 
-    def test_the_source_goes_when_the_target_is_not_attached(self):
+    def test_source_is_removed_when_the_target_cannot_be_attached(self):
         self.driver._connect_device.side_effect = [
             self._device({'data': 2}), OSError('no device')]
         del self.events[:]
@@ -162,23 +162,23 @@ class CopyTest(HostCopyCase):
              *DETACHED[4:]], self.events)
         self.copy_volume.assert_not_called()
 
-    def test_what_was_not_mapped_is_not_unmapped(self):
+    def test_volume_that_was_not_mapped_is_not_unmapped(self):
         self.attach.connect_backing.side_effect = (
             rest.Unreachable('lost'))
         self.assertRaises(rest.Unreachable, self.copies.copy, SOURCE, TARGET,
                           1)
         self.detach.disconnect_backing.assert_not_called()
 
-    def test_a_device_that_cannot_be_read_is_removed(self):
-        """os-brick has connected it all the same."""
+    def test_device_that_cannot_be_read_is_removed(self):
+        """os-brick raises, but has connected it."""
         self.driver._connect_device.side_effect = lambda connection: (
             self._unavailable(connection))
         self.assertRaises(exception.DeviceUnavailable, self.copies.copy,
                           SOURCE, TARGET, 1)
         self.assertEqual([*ATTACHED[:4], *DETACHED[4:]], self.events)
 
-    def test_a_target_that_goes_while_it_is_copied(self):
-        """Its id may be another's by now (OBJ-7)."""
+    def test_target_deleted_during_the_copy(self):
+        """Its id may now belong to another volume (OBJ-7)."""
         self.copy_volume.side_effect = (
             lambda *args, **how: self.there.update({TARGET: False}))
         self.copies.copy(SOURCE, TARGET, 1)
@@ -191,10 +191,10 @@ class CopyTest(HostCopyCase):
             path='/dev/2', attach_info=self._device(connection), reason='x')
 
 
-class TurnTest(HostCopyCase):
-    """No more copies at once than the option says."""
+class ConcurrencyTest(HostCopyCase):
+    """The number of concurrent copies is limited by an option."""
 
-    def test_another_waits_for_its_turn(self):
+    def test_wait_for_another_copy(self):
         self.copy_volume.side_effect = lambda *args, **kwargs: (
             self.assertRaisesRegex(
                 exceptions.CopyTimeout, 'Waited 0.01 seconds',
@@ -203,7 +203,7 @@ class TurnTest(HostCopyCase):
         self.assertEqual(1, self.copy_volume.call_count)
         self.assertEqual([*ATTACHED, *DETACHED], self.events)
 
-    def test_as_many_as_the_option_says(self):
+    def test_concurrent_copies_up_to_the_limit(self):
         self.configuration.k2_max_concurrent_copies = 2
         self.copies = host_copy.HostCopy(self.array, self.attach, self.detach,
                                          self.driver)
@@ -211,24 +211,24 @@ class TurnTest(HostCopyCase):
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual(2, self.copy_volume.call_count)
 
-    def test_the_turn_ends_before_devices_are_removed(self):
+    def test_next_copy_starts_before_devices_are_removed(self):
         self.detach.disconnect_backing.side_effect = self.one_more()
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual(2, self.copy_volume.call_count)
 
     def one_more(self):
-        """Copy once more, when called for the first time."""
+        """Return a function that copies on its first call."""
         left = [lambda: self.copies.copy(SOURCE, TARGET, 1)]
         return lambda *args, **how: left and left.pop()()
 
-    def test_the_turn_ends_when_copying_fails(self):
+    def test_next_copy_starts_after_a_failure(self):
         self.copy_volume.side_effect = [OSError('full'), None]
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
         self.copies.copy(SOURCE, TARGET, 1)
 
 
-class RunTest(HostCopyCase):
-    """What writes to a device has ended before the device goes."""
+class CommandTest(HostCopyCase):
+    """A device is only removed once its writer has ended."""
 
     def setUp(self):
         super().setUp()
@@ -244,7 +244,7 @@ class RunTest(HostCopyCase):
         on_execute(self.process)
         raise subprocess.TimeoutExpired(command, 1)
 
-    def test_it_ends_in_time(self):
+    def test_command_ends_in_time(self):
         self.execute.side_effect = [('out', 'err')]
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual(('dd', '/dev/2'), self.execute.call_args.args)
@@ -254,7 +254,7 @@ class RunTest(HostCopyCase):
         self.assertEqual([('out', 'err')], self.said)
         self.process.kill.assert_not_called()
 
-    def test_it_takes_too_long(self):
+    def test_command_times_out(self):
         self.execute.side_effect = self.run_out_of_time
         error = self.assertRaises(exceptions.CopyTimeout, self.copies.copy,
                                   SOURCE, TARGET, 1)
@@ -262,15 +262,15 @@ class RunTest(HostCopyCase):
         self.assertEqual([*ATTACHED, 'kill', 'wait', *DETACHED], self.events)
         self.process.wait.assert_called_once_with(0.01)
 
-    def test_it_runs_as_root(self):
-        """Cinder's user cannot kill it, only wait."""
+    def test_command_running_as_root(self):
+        """Cinder's user can only wait for it, not kill it."""
         self.execute.side_effect = self.run_out_of_time
         self.process.kill.side_effect = PermissionError
         self.assertRaises(exceptions.CopyTimeout, self.copies.copy, SOURCE,
                           TARGET, 1)
         self.assertEqual([*ATTACHED, 'wait', *DETACHED], self.events)
 
-    def test_it_does_not_end(self):
+    def test_command_does_not_end(self):
         self.execute.side_effect = self.run_out_of_time
         self.process.wait.side_effect = subprocess.TimeoutExpired('dd', 1)
         with self.assertLogs(host_copy.LOG.logger, 'ERROR') as logs:

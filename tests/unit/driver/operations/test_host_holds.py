@@ -20,7 +20,7 @@ from cinder_k2.driver.operations import host_holds
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts
 
-_PATIENCE = 20
+_TIMEOUT = 20
 
 
 class HostHoldsTest(unittest.TestCase):
@@ -37,7 +37,7 @@ class HostHoldsTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def _lock(self, system_id, initiators, timeout):
-        """In place of Cinder's lock: two may not have it at once."""
+        """Replace locks.hosts; fail if it is held twice."""
         self.assertTrue(self.locked.acquire(blocking=False))
         self.taken.append((system_id, set(initiators)))
         try:
@@ -49,7 +49,7 @@ class HostHoldsTest(unittest.TestCase):
         return self.holds.hold('sys', initiators, what)
 
     def start(self, what, inside=None):
-        """A thread that holds the host until it may go on."""
+        """Start a thread that holds the host until it is told to leave."""
         entered, may_leave = threading.Event(), threading.Event()
 
         def run():
@@ -58,15 +58,15 @@ class HostHoldsTest(unittest.TestCase):
                 if inside:
                     inside(hold)
                 entered.set()
-                may_leave.wait(_PATIENCE)
+                may_leave.wait(_TIMEOUT)
         thread = threading.Thread(target=run)
         thread.start()
-        self.addCleanup(thread.join, _PATIENCE)
+        self.addCleanup(thread.join, _TIMEOUT)
         self.addCleanup(may_leave.set)
         return entered, may_leave, thread
 
     def wait_for_waiting(self, number):
-        """Until so many wait who may be let in."""
+        """Wait until this many operations wait to share the hold."""
         held, = self.holds._rounds.values()
         for _ in range(2000):
             if held.waiting == number:
@@ -74,7 +74,7 @@ class HostHoldsTest(unittest.TestCase):
             threading.Event().wait(0.005)
         self.fail(f'{held.waiting} wait, not {number}')
 
-    def test_one_alone(self):
+    def test_exclusive_hold(self):
         with self.hold('v') as hold:
             hold.share()
             self.assertTrue(hold.is_alone)
@@ -82,20 +82,20 @@ class HostHoldsTest(unittest.TestCase):
         self.assertEqual([('sys', {'a'})], self.taken)
         self.assertEqual({}, self.holds._rounds)
 
-    def test_others_come_in(self):
+    def test_shared_hold(self):
         with self.hold('v') as hold:
             entered, may_leave, thread = self.start('w')
             self.wait_for_waiting(1)
             self.assertFalse(entered.is_set())
             hold.share()
-            self.assertTrue(entered.wait(_PATIENCE))
+            self.assertTrue(entered.wait(_TIMEOUT))
             self.assertFalse(hold.is_alone)
             self.assertRaises(hosts.MustBeAlone, hold.claim)
             may_leave.set()
-            thread.join(_PATIENCE)
+            thread.join(_TIMEOUT)
         self.assertEqual(1, len(self.taken))
 
-    def test_who_came_in_is_not_alone(self):
+    def test_operation_that_shares_a_hold_cannot_claim_it(self):
         claims = []
 
         def claim(hold):
@@ -107,56 +107,56 @@ class HostHoldsTest(unittest.TestCase):
             entered, may_leave, _ = self.start('w', claim)
             self.wait_for_waiting(1)
             hold.share()
-            self.assertTrue(entered.wait(_PATIENCE))
+            self.assertTrue(entered.wait(_TIMEOUT))
             may_leave.set()
         self.assertEqual(['refused'], claims)
 
-    def test_the_lock_is_kept_until_all_have_left(self):
+    def test_lock_is_kept_until_all_have_left(self):
         with self.hold('v') as hold:
             entered, may_leave, _ = self.start('w')
             self.wait_for_waiting(1)
             hold.share()
-            self.assertTrue(entered.wait(_PATIENCE))
+            self.assertTrue(entered.wait(_TIMEOUT))
             threading.Timer(0.05, may_leave.set).start()
         self.assertTrue(may_leave.is_set())
         self.assertFalse(self.locked.locked())
 
-    def test_the_same_volume_waits(self):
+    def test_same_volume_does_not_share_a_hold(self):
         """Attachments of one volume share a mapping."""
         with self.hold('v') as hold:
             same, leave_same, _ = self.start('v')
             other, leave_other, _ = self.start('w')
             self.wait_for_waiting(2)
             hold.share()
-            self.assertTrue(other.wait(_PATIENCE))
+            self.assertTrue(other.wait(_TIMEOUT))
             self.assertFalse(same.is_set())
             leave_other.set()
-        self.assertTrue(same.wait(_PATIENCE))
+        self.assertTrue(same.wait(_TIMEOUT))
         leave_same.set()
         self.assertEqual(2, len(self.taken))
 
-    def test_who_must_be_alone_waits(self):
+    def test_operation_without_a_volume_does_not_share_a_hold(self):
         with self.hold('v') as hold:
             alone, leave_alone, _ = self.start(None)
             other, leave_other, _ = self.start('w')
             self.wait_for_waiting(1)
             hold.share()
-            self.assertTrue(other.wait(_PATIENCE))
+            self.assertTrue(other.wait(_TIMEOUT))
             self.assertFalse(alone.is_set())
             leave_other.set()
-        self.assertTrue(alone.wait(_PATIENCE))
+        self.assertTrue(alone.wait(_TIMEOUT))
         leave_alone.set()
 
-    def test_nobody_comes_in_who_was_not_let_in(self):
+    def test_hold_is_not_shared_without_share(self):
         with self.hold('v'):
             other, leave, _ = self.start('w')
             self.wait_for_waiting(1)
             self.assertFalse(other.is_set())
-        self.assertTrue(other.wait(_PATIENCE))
+        self.assertTrue(other.wait(_TIMEOUT))
         leave.set()
         self.assertEqual(2, len(self.taken))
 
-    def test_hosts_do_not_wait_for_each_other(self):
+    def test_different_hosts_are_held_independently(self):
         @contextlib.contextmanager
         def lock(system_id, initiators, timeout):
             yield
@@ -165,27 +165,27 @@ class HostHoldsTest(unittest.TestCase):
             self.assertEqual(2, len(self.holds._rounds))
         self.assertEqual({}, self.holds._rounds)
 
-    def test_after_an_error(self):
+    def test_hold_is_released_on_error(self):
         for _ in range(2):
             with self.assertRaises(KeyError), self.hold('v'):
                 raise KeyError
         self.assertEqual({}, self.holds._rounds)
 
-    def test_a_lock_that_is_not_had(self):
+    def test_lock_timeout(self):
         with mock.patch.object(locks, 'hosts', autospec=True,
                                side_effect=exceptions.LockTimeout('late')):
             with self.assertRaises(exceptions.LockTimeout), self.hold('v'):
                 self.fail('it was not had')
         self.assertEqual({}, self.holds._rounds)
 
-    def test_one_that_hangs_is_not_awaited_for_ever(self):
+    def test_hold_that_is_not_released_in_time(self):
         with mock.patch.object(locks, 'LOCK_TIMEOUT', 0.05), self.hold('v'):
             with self.assertRaisesRegex(exceptions.LockTimeout, 'hangs'), \
                     self.hold('w'):
                 self.fail('it was held')
 
-    def test_one_that_does_not_wait_for_long(self):
-        """Neither for threads of this service nor for others."""
+    def test_shorter_timeout(self):
+        """It applies to threads of this service and to the lock."""
         with self.hold('v'), self.assertRaisesRegex(
                 exceptions.LockTimeout, 'Waited 0.05 seconds'), \
                 self.holds.hold('sys', ['a'], None, 0.05):
@@ -196,13 +196,13 @@ class HostHoldsTest(unittest.TestCase):
                 pass
         lock.assert_called_once_with('sys', frozenset('a'), 0.05)
 
-    def test_one_that_came_in_and_hangs_is_left_behind(self):
+    def test_shared_hold_that_is_not_released_in_time(self):
         with self.assertLogs(host_holds.LOG.logger, 'ERROR') as logs, \
                 mock.patch.object(locks, 'LOCK_TIMEOUT', 0.05):
             with self.hold('v') as hold:
-                with mock.patch.object(locks, 'LOCK_TIMEOUT', _PATIENCE):
+                with mock.patch.object(locks, 'LOCK_TIMEOUT', _TIMEOUT):
                     entered, _, _ = self.start('w')
                     self.wait_for_waiting(1)
                     hold.share()
-                    self.assertTrue(entered.wait(_PATIENCE))
+                    self.assertTrue(entered.wait(_TIMEOUT))
         self.assertIn('host of a hang', logs.output[0])

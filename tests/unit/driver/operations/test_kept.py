@@ -28,23 +28,23 @@ class KeptTest(doubles.TestCase):
         super().setUp()
         self.kept = kept.Kept()
 
-    def test_nothing_was_kept(self):
+    def test_empty(self):
         self.assertEqual([], self.kept.every())
         self.assertEqual([], self.kept.of(VOLUME))
 
-    def test_each_once(self):
+    def test_mapping_is_added_once(self):
         self.kept.add(mapping(VOLUME, 'a', 'b'))
         self.kept.add(mapping(VOLUME, 'a', 'b'))
         found, = self.kept.every()
         self.assertEqual(['a', 'b'], found.initiators)
 
-    def test_those_of_a_volume(self):
+    def test_mappings_of_a_volume(self):
         here, there = mapping(VOLUME, 'a'), mapping(VOLUME, 'b')
         for one in (here, there, mapping(OTHER, 'a')):
             self.kept.add(one)
         self.assertCountEqual([here, there], self.kept.of(VOLUME))
 
-    def test_one_is_dropped(self):
+    def test_drop(self):
         here, there = mapping(VOLUME, 'a'), mapping(VOLUME, 'b')
         self.kept.add(here)
         self.kept.add(there)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""When mappings go that nothing needs, on a clock that tests set."""
+"""Removal of kept mappings that are not needed, with a fake clock."""
 
 from unittest.mock import call
 
@@ -38,7 +38,7 @@ SEARCH = {'multiattach': True}
 
 
 def mapping(number, host=HOST, backing=BACKING):
-    """A record of the array's."""
+    """Return a mapping as the array reports it."""
     return rest.Mapping(id=number, host=host, volume=backing.mappable, lun=1)
 
 
@@ -78,7 +78,7 @@ class ReconciliationTestCase(doubles.TestCase):
             self.detach, self.backend_rows, INTERVAL)
 
     def select(self, filters):
-        """As the database does, by id or by the flag."""
+        """Filter rows by id or by multiattach, as the database does."""
         return [row for row in self.rows if all(
             getattr(row, key) in (
                 value if isinstance(value, list) else [value])
@@ -101,8 +101,8 @@ class ReconciliationTestCase(doubles.TestCase):
                 found.setdefault(one.host.id, []).append(one)
         return found
 
-    def look(self, passed=INTERVAL / 3):
-        """Let time pass; how many mappings were tried to remove then."""
+    def reconcile(self, passed=INTERVAL / 3):
+        """Let time pass, reconcile, and return the number of attempts."""
         self.now += passed
         before = self.detach.disconnect_kept.call_count
         self.reconciliation.run()
@@ -110,17 +110,18 @@ class ReconciliationTestCase(doubles.TestCase):
 
 
 @ddt.ddt
-class LookTest(ReconciliationTestCase):
+class ReconcileTest(ReconciliationTestCase):
+    """Reconciliation of one mapping that was kept."""
 
     def setUp(self):
         super().setUp()
         self.reconciliation.run()
         self.kept.add(MAPPING)
 
-    def test_it_goes_within_one_interval(self):
-        """Kept just after a look, it is there at two more."""
+    def test_mapping_is_removed_within_one_interval(self):
+        """It is seen unneeded twice before it is removed."""
         with self.assertLogs(reconciliation.LOG.logger, 'INFO') as logs:
-            self.assertEqual([0, 1, 0], [self.look() for _ in range(3)])
+            self.assertEqual([0, 1, 0], [self.reconcile() for _ in range(3)])
         self.assertIn('iqn.1', logs.output[0])
         found, _, timeout = (
             self.detach.disconnect_kept.call_args.args)
@@ -129,33 +130,33 @@ class LookTest(ReconciliationTestCase):
                          self.calls('users'))
         self.assertEqual([], self.kept.every())
 
-    def test_looks_are_taken_at_their_time(self):
-        self.assertEqual([0, 0, 0], [self.look(66) for _ in range(3)])
+    def test_kept_mappings_are_checked_every_third_of_the_interval(self):
+        self.assertEqual([0, 0, 0], [self.reconcile(66) for _ in range(3)])
         self.assertEqual([], self.calls('users'))
-        self.look(2)
+        self.reconcile(2)
         self.assertEqual(1, len(self.calls('users')))
 
-    def test_no_call_and_no_query_while_nothing_is_kept(self):
+    def test_no_call_and_no_query_without_kept_mappings(self):
         self.kept.drop(MAPPING)
         before = len(self.calls())
-        self.look()
+        self.reconcile()
         self.assertEqual(before, len(self.calls()))
 
-    def test_an_attachment_may_use_it(self):
+    def test_attachment_may_use_the_mapping(self):
         self.users.may_use.return_value = True
-        self.assertEqual([0] * 3, [self.look() for _ in range(3)])
+        self.assertEqual([0] * 3, [self.reconcile() for _ in range(3)])
         self.assertEqual([MAPPING], self.kept.every())
         self.users.may_use.return_value = False
-        self.assertEqual([0, 1], [self.look() for _ in range(2)])
+        self.assertEqual([0, 1], [self.reconcile() for _ in range(2)])
 
-    def test_two_looks_in_a_row_must_find_it_unneeded(self):
+    def test_mapping_must_be_unneeded_at_two_checks_in_a_row(self):
         self.users.may_use.side_effect = [False, True, False, True]
-        self.assertEqual([0] * 4, [self.look() for _ in range(4)])
+        self.assertEqual([0] * 4, [self.reconcile() for _ in range(4)])
 
-    def test_it_got_a_user_before_the_host_was_held(self):
+    def test_mapping_is_needed_again_before_the_host_is_held(self):
         self.users.may_use.side_effect = [False, False, True, True]
         with self.assertNoLogs(reconciliation.LOG.logger, 'INFO'):
-            self.assertEqual([0, 1], [self.look() for _ in range(2)])
+            self.assertEqual([0, 1], [self.reconcile() for _ in range(2)])
         self.assertEqual([MAPPING], self.kept.every())
 
     @ddt.data(
@@ -165,67 +166,67 @@ class LookTest(ReconciliationTestCase):
         {'migration_status': 'migrating'},
         {'migration_status': 'completing'},
         {'migration_status': 'target:v2'})
-    def test_cinder_may_use_it(self, values):
+    def test_status_in_which_cinder_may_use_the_mapping(self, values):
         self.rows[0].__dict__.update(values)
-        self.assertEqual([0] * 3, [self.look() for _ in range(3)])
+        self.assertEqual([0] * 3, [self.reconcile() for _ in range(3)])
         self.assertEqual([MAPPING], self.kept.every())
 
     @ddt.data(
         {'status': 'available'}, {'migration_status': 'success'},
         {'migration_status': 'error'}, {'multiattach': False})
-    def test_cinder_does_not(self, values):
+    def test_status_in_which_cinder_does_not_use_the_mapping(self, values):
         self.rows[0].__dict__.update(values)
-        self.assertEqual([0, 1], [self.look() for _ in range(2)])
+        self.assertEqual([0, 1], [self.reconcile() for _ in range(2)])
 
     @ddt.data('failback_in_progress', 'regrouping', 'flattening')
-    def test_the_driver_is_at_work(self, what):
+    def test_operation_of_the_driver_may_use_the_mapping(self, what):
         self.resolver.known.side_effect = None
         self.resolver.known.return_value = ArrayVolume(
             group=5, volume=6, **{what: True})
-        self.assertEqual([0] * 3, [self.look() for _ in range(3)])
+        self.assertEqual([0] * 3, [self.reconcile() for _ in range(3)])
         self.assertEqual([MAPPING], self.kept.every())
 
-    def test_a_failover_is_at_work(self):
+    def test_failover_in_progress(self):
         self.backend_rows.is_moving.return_value = True
-        self.assertEqual([0] * 3, [self.look() for _ in range(3)])
+        self.assertEqual([0] * 3, [self.reconcile() for _ in range(3)])
         self.assertEqual([MAPPING], self.kept.every())
 
-    def test_a_row_that_is_gone(self):
-        """Or another back end's: what it has here is not this one's."""
+    def test_volume_is_gone(self):
+        """It was deleted, or belongs to another back end now."""
         self.rows.clear()
-        self.assertEqual(0, self.look())
+        self.assertEqual(0, self.reconcile())
         self.assertEqual([], self.kept.every())
 
-    def test_a_row_that_is_gone_before_the_host_was_held(self):
-        self.look()
+    def test_volume_is_gone_before_the_host_is_held(self):
+        self.reconcile()
         rows = [self.rows, []]
         self.backend_rows.volumes.side_effect = lambda _: rows.pop(0)
         with self.assertNoLogs(reconciliation.LOG.logger, 'INFO'):
-            self.assertEqual(1, self.look())
+            self.assertEqual(1, self.reconcile())
         self.assertEqual([MAPPING], self.kept.every())
 
-    def test_a_row_with_other_data(self):
-        """It was migrated, and what was mapped is deleted."""
+    def test_volume_has_another_object(self):
+        """It was migrated, and the mapped object was deleted."""
         self.resolver.known.side_effect = None
         self.resolver.known.return_value = OTHER
-        self.assertEqual(0, self.look())
+        self.assertEqual(0, self.reconcile())
         self.assertEqual([], self.kept.every())
 
-    def test_a_row_that_another_array_has(self):
+    def test_volume_is_on_another_array(self):
         self.resolver.known.side_effect = None
-        self.assertEqual(0, self.look())
+        self.assertEqual(0, self.reconcile())
         self.assertEqual([], self.kept.every())
 
-    def test_a_row_without_ids(self):
-        """It is found by its name under the lock."""
+    def test_volume_without_ids(self):
+        """It is found by its name once the host is held."""
         self.rows[0].provider_id = None
-        self.assertEqual([0, 1], [self.look() for _ in range(2)])
+        self.assertEqual([0, 1], [self.reconcile() for _ in range(2)])
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('busy'))
-    def test_it_is_tried_again(self, error):
+    def test_failed_removal_is_repeated(self, error):
         self.detach.disconnect_kept.side_effect = error
         with self.assertLogs(reconciliation.LOG.logger, 'WARNING') as logs:
-            self.assertEqual([0, 1, 1], [self.look() for _ in range(3)])
+            self.assertEqual([0, 1, 1], [self.reconcile() for _ in range(3)])
         self.assertIn('volume v1', logs.output[0])
         self.assertIn(str(error), logs.output[0])
         self.assertEqual([MAPPING], self.kept.every())
@@ -233,82 +234,82 @@ class LookTest(ReconciliationTestCase):
 
 @ddt.ddt
 class SearchTest(ReconciliationTestCase):
-    """What a service kept before it was stopped."""
+    """Mappings that were kept by the service before it was stopped."""
 
     def search(self):
-        """What the first look of a service finds."""
+        """Return the kept mappings after the first reconciliation."""
         self.reconciliation.run()
         return self.kept.every()
 
     def found(self, *mappings):
         self.array.mappings.of_volumes.return_value = list(mappings)
 
-    def test_a_mapping_without_use(self):
+    def test_unneeded_mapping(self):
         self.found(mapping(1))
         self.assertEqual([MAPPING], self.search())
         self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
         self.registry.ours.assert_called_once_with(HOST.id)
-        self.assertEqual(1, self.look())
+        self.assertEqual(1, self.reconcile())
 
-    def test_no_call_without_volumes_that_several_may_attach(self):
+    def test_no_call_without_multiattach_volumes(self):
         self.rows[0].multiattach = False
         self.assertEqual([], self.search())
         self.assertEqual([call.rows.volumes(SEARCH)],
                          self.calls('rows', 'array', 'registry'))
 
-    def test_nothing_is_mapped(self):
+    def test_no_mappings(self):
         self.assertEqual([], self.search())
         self.assertEqual([], self.calls('registry'))
 
-    def test_it_is_used(self):
+    def test_needed_mapping(self):
         self.users.may_use.return_value = True
         self.found(mapping(1))
         self.assertEqual([], self.search())
         self.assertEqual([], self.calls('registry.ours'))
 
-    def test_mappings_to_host_groups_are_not_touched(self):
+    def test_mapping_to_a_host_group(self):
         self.found(mapping(1, GROUP))
         self.assertEqual([], self.search())
 
-    def test_a_host_that_others_made(self):
+    def test_host_not_created_by_the_driver(self):
         self.registry.ours.return_value = None
         self.found(mapping(1))
         self.assertEqual([], self.search())
 
-    def test_a_host_whose_initiators_are_not_shown(self):
+    def test_host_without_visible_initiators(self):
         self.registry.initiators_of.return_value = {}
         self.found(mapping(1))
         self.assertEqual([], self.search())
 
-    def test_a_mapping_of_which_the_array_shows_no_volume(self):
+    def test_mapping_without_a_volume(self):
         self.found(rest.Mapping(id=1, host=HOST, volume=None, lun=1))
         self.assertEqual([], self.search())
 
     @ddt.data(
         {'migration_status': 'success'}, {'migration_status': 'migrating'},
         {'name_id': 'v2'}, {'provider_id': None}, {'status': 'attaching'})
-    def test_volumes_that_are_left_alone(self, values):
+    def test_volumes_that_are_not_searched(self, values):
         self.rows[0].__dict__.update(values)
         self.found(mapping(1))
         self.assertEqual([], self.search())
 
-    def test_it_is_repeated_rarely(self):
+    def test_search_is_repeated_after_six_intervals(self):
         searches = []
         for _ in range(19):
-            self.look()
+            self.reconcile()
             searches.append(len(self.calls('array.mappings.of_volumes')))
         self.assertEqual([1] * 18 + [2], searches)
 
-    def test_an_array_that_is_lost(self):
-        """It is asked again after an interval."""
+    def test_lost_array(self):
+        """The search is repeated after an interval."""
         self.array.mappings.of_volumes.side_effect = rest.Unreachable('lost')
         with self.assertLogs(reconciliation.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self.search())
         self.assertIn('lost', logs.output[0])
         self.array.mappings.of_volumes.side_effect = None
         self.found(mapping(1))
-        self.look()
+        self.reconcile()
         self.assertEqual([], self.kept.every())
-        self.look(2 * INTERVAL / 3)
+        self.reconcile(2 * INTERVAL / 3)
         self.assertEqual([MAPPING], self.kept.every())

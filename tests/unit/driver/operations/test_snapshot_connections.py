@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Attaching snapshots: the view lives while a host reads it."""
+"""Attaching snapshots: a view exists while hosts read it."""
 
 import ddt
 from oslotest import base
@@ -87,7 +87,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         return self.connections.terminate_connection_snapshot(
             self.snapshot, connector)
 
-    def test_the_first_host(self):
+    def test_first_host(self):
         self.assertEqual({'data': 1}, self.attach())
         self.assertEqual(held('view_of', 'create_view', 'connect'),
                          self.events)
@@ -108,7 +108,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.attaching.connect_backing.assert_called_once_with(
             NamedVolume(there, [NAME]), CONNECTOR)
 
-    def test_the_view_goes_when_the_host_does_not_get_it(self):
+    def test_view_is_deleted_when_the_attach_fails(self):
         self.journal.record(self.attaching.connect_backing, 'connect',
                             rest.Unreachable('lost'))
         self.assertRaises(rest.Unreachable, self.attach)
@@ -117,8 +117,8 @@ class SnapshotConnectionsTest(base.BaseTestCase):
                               'delete', '-cleanup_deadline'), self.events)
         self.array.snapshots.delete.assert_called_once_with(12, 5, [NAME])
 
-    def test_the_view_stays_for_another_host(self):
-        """Its mapping is why the array refuses to delete it."""
+    def test_view_in_use_by_another_host_is_not_deleted(self):
+        """The array refuses to delete a mapped view."""
         self.attaching.connect_backing.side_effect = rest.Unreachable('lost')
         self.array.snapshots.delete.side_effect = exceptions.StillMapped(
             'view', 'is mapped')
@@ -126,7 +126,8 @@ class SnapshotConnectionsTest(base.BaseTestCase):
             self.assertRaises(rest.Unreachable, self.attach)
 
     @ddt.data(rest.Unreachable('array'), exceptions.ObjectInUse('view', 'x'))
-    def test_the_first_error_is_reported_when_the_view_stays(self, error):
+    def test_original_error_is_raised_when_the_view_cannot_be_deleted(
+            self, error):
         self.attaching.connect_backing.side_effect = rest.NotFound('host')
         self.array.snapshots.delete.side_effect = error
         with self.assertLogs(snapshot_connections.LOG.logger,
@@ -134,7 +135,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
             self.assertRaises(rest.NotFound, self.attach)
         self.assertIn('View 12 may be left', logs.output[0])
 
-    def test_a_snapshot_that_is_gone(self):
+    def test_missing_snapshot(self):
         self.resolver.confirm_snapshot.side_effect = (
             exceptions.ObjectMissing('gone'))
         self.assertRaises(exceptions.ObjectMissing, self.attach)
@@ -151,23 +152,23 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.detaching.report.assert_called_once_with(DONE)
 
     @ddt.data(None, {})
-    def test_detach_everywhere(self, connector):
+    def test_detach_from_all_hosts(self, connector):
         self.assertEqual({'zones': 1}, self.detach(connector))
         self.assertEqual(
             held('find_view', 'disconnect_all', 'delete', 'report'),
             self.events)
         self.detaching.disconnect_all.assert_called_once_with(VIEW)
 
-    def test_detach_what_is_not_attached(self):
+    def test_detach_without_a_view(self):
         self.array.snapshots.find_view.return_value = None
         self.assertIs(False, self.detach())
         self.assertEqual(held('find_view'), self.events)
 
-    def test_detach_while_another_host_reads(self):
+    def test_detach_while_another_host_reads_the_view(self):
         self.array.snapshots.delete.side_effect = exceptions.StillMapped(
             'view', 'is mapped')
         self.assertEqual({'zones': 1}, self.detach())
 
-    def test_detach_tells_of_a_view_that_stays(self):
+    def test_detach_fails_if_the_view_cannot_be_deleted(self):
         self.array.snapshots.delete.side_effect = rest.Unreachable('lost')
         self.assertRaises(rest.Unreachable, self.detach)

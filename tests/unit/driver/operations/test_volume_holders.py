@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What has a volume: what is asked of the array, and what is not known."""
+"""Finding a host among those a volume is mapped to."""
 
 import ddt
 import testtools
@@ -44,13 +44,13 @@ class HoldersCase(testtools.TestCase):
         self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
 
     def mapped(self, *holders):
-        """The volume is mapped to these hosts and host groups."""
+        """Map the volume to these hosts and host groups."""
         self.array.mappings.of_volumes.return_value = [
             rest.Mapping(number, holder, BACKING.mappable)
             for number, holder in enumerate(holders)]
 
     def named(self, host, name):
-        """A host that this driver made has this name, the others have none."""
+        """Let the driver own one host, with this name, and no other."""
         self.registry.ours.side_effect = {
             host.id: rest.Host(host.id, name)}.get
 
@@ -64,13 +64,13 @@ class OwnersTest(HoldersCase):
         self.named(OTHER, naming.host('node2', ['iqn.b']))
 
     def shown(self, **initiators):
-        """The array shows that all hosts have these initiators."""
+        """Let the array show these initiators for all hosts."""
         self.registry.initiators_of.side_effect = (
             lambda hosts: {host: initiators for host in hosts})
 
     @ddt.data([HOST], [GROUP], [None], [OTHER, HOST])
-    def test_may_have_the_volume(self, holders):
-        """Nobody knows what these are."""
+    def test_unidentified_host_or_group_may_be_the_host(self, holders):
+        """Nothing shows that it is another host."""
         self.mapped(*holders)
         error = self.assertRaises(exceptions.HostUnknown,
                                   self.holders.owners, BACKING, SOUGHT)
@@ -81,29 +81,29 @@ class OwnersTest(HoldersCase):
             BACKING.mappable)
         self.array.volumes.check_unmapped.assert_called_once_with(BACKING)
 
-    def test_similar_name(self):
+    def test_similar_name_may_be_the_host(self):
         """It may have been registered with other initiators."""
         self.mapped(OTHER)
         self.named(OTHER, SIMILAR)
         self.assertRaises(exceptions.HostUnknown, self.holders.owners,
                           BACKING, SOUGHT)
 
-    def test_similar_name_and_other_initiators(self):
+    def test_similar_name_with_other_initiators_is_another_host(self):
         self.mapped(OTHER)
         self.named(OTHER, SIMILAR)
         self.shown(**{'iqn.b': 8})
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
         self.array.volumes.check_unmapped.assert_not_called()
 
-    def test_host_of_others_with_other_initiators(self):
-        """It may have those of this host as well, under another name."""
+    def test_host_not_created_by_the_driver_may_be_the_host(self):
+        """The initiators may also be registered there, under another name."""
         self.mapped(HOST)
         self.shown(**{'iqn.b': 8})
         self.assertRaises(exceptions.HostUnknown, self.holders.owners,
                           BACKING, SOUGHT)
 
-    def test_shown_initiators(self):
-        """INI-5: found whatever it is named, and the case of its IQN."""
+    def test_host_is_found_by_its_initiators(self):
+        """INI-5: whatever it is named; the case of the IQN is ignored."""
         self.mapped(HOST, GROUP, None)
         self.shown(**{IQN.upper(): 9, 'iqn.b': 8})
         self.assertEqual({HOST.id: {IQN.upper(): 9, 'iqn.b': 8}},
@@ -111,39 +111,39 @@ class OwnersTest(HoldersCase):
         self.array.volumes.check_unmapped.assert_not_called()
 
     @ddt.data([], [OTHER])
-    def test_without_the_volume(self, holders):
-        """A host that the driver named otherwise is another one."""
+    def test_volume_is_not_mapped_to_the_host(self, holders):
+        """A host that the driver gave a different name is another one."""
         self.mapped(*holders)
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
         self.array.volumes.check_unmapped.assert_not_called()
 
-    def test_unmapped_meanwhile(self):
+    def test_volume_was_unmapped(self):
         self.mapped(HOST)
         self.array.volumes.check_unmapped.side_effect = None
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
 
-    def test_volume_that_is_gone(self):
+    def test_missing_volume(self):
         self.assertEqual({}, self.holders.owners(None, SOUGHT))
         self.array.mappings.of_volumes.assert_not_called()
 
 
 @ddt.ddt
-class GroupTest(HoldersCase):
+class HostGroupTest(HoldersCase):
 
     @ddt.data(GROUP, None)
-    def test_known(self, group):
+    def test_group_that_the_array_shows(self, group):
         self.array.mappings.group_of.side_effect = {HOST.id: group}.get
         self.assertEqual(group, self.holders.group_of(HOST.id, BACKING))
         self.array.mappings.of_volumes.assert_not_called()
 
     def unknown(self, *holders):
-        """The array does not show the group of the host."""
+        """Map the volume; the array does not show the group of the host."""
         self.mapped(*holders)
         self.array.mappings.group_of.side_effect = (
             exceptions.HostUnknown('The group is not shown.'))
 
     @ddt.data([GROUP], [None, HOST])
-    def test_some_group_has_the_volume(self, holders):
+    def test_volume_is_mapped_to_a_group(self, holders):
         self.unknown(*holders)
         error = self.assertRaises(exceptions.HostUnknown,
                                   self.holders.group_of, HOST.id, BACKING)
@@ -152,18 +152,18 @@ class GroupTest(HoldersCase):
             BACKING.mappable)
 
     @ddt.data([], [OTHER])
-    def test_no_group_has_the_volume(self, holders):
-        """Then it does not matter which one the host is in."""
+    def test_volume_is_not_mapped_to_a_group(self, holders):
+        """Then the group of the host does not matter."""
         self.unknown(*holders)
         self.assertIsNone(self.holders.group_of(HOST.id, BACKING))
         self.array.volumes.check_unmapped.assert_not_called()
 
-    def test_unmapped_meanwhile(self):
+    def test_volume_was_unmapped(self):
         self.unknown(GROUP)
         self.array.volumes.check_unmapped.side_effect = None
         self.assertIsNone(self.holders.group_of(HOST.id, BACKING))
 
-    def test_volume_that_is_gone(self):
+    def test_missing_volume(self):
         self.unknown(GROUP)
         self.assertIsNone(self.holders.group_of(HOST.id, None))
         self.array.mappings.of_volumes.assert_not_called()

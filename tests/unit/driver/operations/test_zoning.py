@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Cinder's zone manager is told, and when."""
+"""Calls to Cinder's zone manager."""
 
 from unittest import mock
 
@@ -29,7 +29,7 @@ UNZONING = {'driver_volume_type': 'fibre_channel',
 
 class NoZoningTest(base.BaseTestCase):
 
-    def test_there_is_nothing_to_tell(self):
+    def test_no_zoning(self):
         zones = zoning.NoZoning()
         self.assertIsNone(zones.connected({'data': {}}))
         self.assertIsNone(zones.now_idle(['iqn.a']))
@@ -47,27 +47,27 @@ class FabricZoningTest(base.BaseTestCase):
             ('50',), {'10': ['50']})
         self.zoning = zoning.FabricZoning(ARRAY, self.transport)
 
-    def test_a_host_got_a_volume(self):
+    def test_zones_are_added_when_a_volume_is_attached(self):
         self.zoning.connected(mock.sentinel.connection)
         self.add.assert_called_once_with(mock.sentinel.connection)
         self.remove.assert_not_called()
 
-    def test_a_host_has_no_volumes(self):
+    def test_zones_of_an_idle_host_are_removed(self):
         self.zoning.now_idle(['10', '20'])
         self.remove.assert_called_once_with(UNZONING)
         self.transport.former_targets.assert_called_once_with(
             ARRAY, ['10', '20'])
         self.add.assert_not_called()
 
-    def test_zones_that_went_are_reported(self):
-        """They are removed by then, while the host was locked."""
+    def test_removed_zones_are_reported(self):
+        """They were removed before, while the host was locked."""
         self.assertEqual(UNZONING, self.zoning.report(
             dict.fromkeys(['20', '10', '30']).keys()))
         self.transport.former_targets.assert_called_once_with(
             ARRAY, ['10', '20', '30'])
         self.remove.assert_not_called()
 
-    def test_zones_that_stay_are_not_reported(self):
+    def test_kept_zones_are_not_reported(self):
         self.assertEqual({'driver_volume_type': 'fibre_channel', 'data': {}},
                          self.zoning.report(frozenset()))
         self.transport.former_targets.assert_not_called()
