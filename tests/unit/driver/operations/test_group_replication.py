@@ -44,7 +44,7 @@ def replicated(backing):
 
 
 def updates(*found):
-    """Updates of v1, v2: a status, or why it is in error."""
+    """Return updates of v1, v2 from pairs of status and reason."""
     return [{'id': f'v{number}', 'replication_status': status,
              'replication_extended_status': why}
             for number, (status, why) in enumerate(found, 1)]
@@ -90,7 +90,7 @@ class GroupReplicationTestCase(doubles.TestCase):
             self.deletion, self.flattening)
 
     def noted(self, pairs, order):
-        """Tell the log when the rows are noted, and when that ends."""
+        """Log when the context that marks the rows is left."""
         noted = mock.MagicMock()
         noted.__exit__.side_effect = lambda *error: self.log.noted_end()
         return noted
@@ -108,10 +108,10 @@ class GroupReplicationTestCase(doubles.TestCase):
 
 
 @ddt.ddt
-class ConsistentTest(GroupReplicationTestCase):
-    """One session for all volumes."""
+class ConsistencyGroupTest(GroupReplicationTestCase):
+    """A consistency group has one session for all its volumes."""
 
-    def test_on(self):
+    def test_enable(self):
         self.assertEqual((ENABLED, updates(ON, ON)), self.enable())
         order = flows.SessionRequest(LINK, 'ssn-g', 5, 'ccg-g', [
             ('v1', FIRST), ('v2', SECOND)])
@@ -126,24 +126,24 @@ class ConsistentTest(GroupReplicationTestCase):
             call.replication.begin(self.volumes, order), call.noted_end()],
             self.calls('groups', 'replication', 'noted_end')[2:])
 
-    def test_it_is_on_already(self):
+    def test_enable_again(self):
         self.are_replicated()
         self.assertEqual((ENABLED, updates(ON, ON)), self.enable())
         self.assertEqual([], self.calls('replication.begin'))
 
-    def test_it_is_on_for_some(self):
-        """An earlier attempt was cut short."""
+    def test_enable_after_an_interrupted_attempt(self):
+        """One volume is marked as replicated, the other is not."""
         self.objects['v1'] = replicated(FIRST)
         self.enable()
         self.assertEqual(1, self.sessions.begin.call_count)
 
-    def test_volumes_that_are_not_together(self):
+    def test_enable_with_volumes_in_different_volume_groups(self):
         self.members.check_together.side_effect = exceptions.GroupNotSupported
         self.assertRaises(exceptions.GroupNotSupported, self.enable)
         self.assertEqual([], self.calls('replication.noted',
                                         'replication.begin'))
 
-    def test_different_targets(self):
+    def test_enable_with_different_targets(self):
         self.sessions.link.side_effect = [LINK, mock.sentinel.other]
         error = self.raised(exceptions.GroupNotSupported, self.enable)
         self.assertEqual(
@@ -152,21 +152,21 @@ class ConsistentTest(GroupReplicationTestCase):
             'one for all volumes of a replicated group.', str(error))
         self.assertEqual([], self.calls('groups'))
 
-    def test_a_group_without_volumes(self):
+    def test_group_without_volumes(self):
         self.volumes = []
         self.assertEqual((ENABLED, []), self.enable())
         self.assertEqual((DISABLED, []), self.disable())
         self.assertEqual([], self.calls('groups', 'replication'))
 
     def ended(self, *known, rows=('v1', 'v2')):
-        """Calls that end the session of rows with their objects."""
+        """Return the calls that stop the session and mark the rows."""
         by_id = {'v1': self.one, 'v2': self.two}
         return [call.replication.end('g', 5, 'ccg-g', {
             id: by_id[id] for id in rows}), call.deadline(fresh=True),
             *[call.replication.note_unreplicated(volume, backing)
               for volume, backing in known]]
 
-    def test_off(self):
+    def test_disable(self):
         self.are_replicated()
         self.assertEqual((DISABLED, updates(OFF, OFF)), self.disable())
         self.assertEqual([
@@ -175,11 +175,11 @@ class ConsistentTest(GroupReplicationTestCase):
                 (self.two, replicated(SECOND)))],
             self.calls('groups', 'replication', 'deadline'))
 
-    def test_it_is_off_already(self):
+    def test_disable_again(self):
         self.assertEqual((DISABLED, updates(OFF, OFF)), self.disable())
         self.assertEqual([], self.calls('groups', 'replication'))
 
-    def test_a_volume_that_was_never_made(self):
+    def test_disable_with_a_volume_that_was_never_created(self):
         self.objects['v1'] = replicated(FIRST)
         self.known.resolve.side_effect = [
             replicated(FIRST), exceptions.ObjectMissing('v2')]
@@ -187,7 +187,7 @@ class ConsistentTest(GroupReplicationTestCase):
         self.assertEqual(self.ended((self.one, replicated(FIRST))),
                          self.calls('replication', 'deadline'))
 
-    def test_a_volume_group_that_is_another_one_now(self):
+    def test_disable_with_missing_volumes(self):
         self.are_replicated()
         self.members.seen.return_value = set()
         error = self.raised(exceptions.ObjectMissing, self.disable)
@@ -196,7 +196,7 @@ class ConsistentTest(GroupReplicationTestCase):
             'cv-v1, cv-v2 in volume group 5, where they were.', str(error))
         self.assertEqual([], self.calls('replication'))
 
-    # Deleting
+    # Deletion
 
     def delete(self):
         self.members.delete.return_value = (
@@ -204,7 +204,7 @@ class ConsistentTest(GroupReplicationTestCase):
                                     {'id': 'v2', 'status': 'deleted'}])
         return self.replication.delete_group(None, self.group, self.volumes)
 
-    def test_a_group_that_is_not_replicated(self):
+    def test_delete_a_group_that_is_not_replicated(self):
         self.assertEqual(({'status': 'deleted'}, [
             {'id': 'v1', 'status': 'deleted'},
             {'id': 'v2', 'status': 'deleted'}]), self.delete())
@@ -213,7 +213,7 @@ class ConsistentTest(GroupReplicationTestCase):
             call.groups.delete(self.group, self.volumes, {'v1', 'v2'})],
             self.calls('groups', 'deletion', 'replication'))
 
-    def test_replication_ends_before_volumes_go(self):
+    def test_replication_is_stopped_before_volumes_are_deleted(self):
         self.are_replicated()
         self.assertEqual(
             ({'status': 'deleted', **DISABLED}, [
@@ -228,7 +228,7 @@ class ConsistentTest(GroupReplicationTestCase):
             call.groups.delete(self.group, self.volumes, {'v1', 'v2'})],
             self.calls()[3:])
 
-    def test_one_that_stays_keeps_all(self):
+    def test_nothing_is_deleted_if_one_volume_is_needed(self):
         self.are_replicated()
         self.deletion.check_deletable.side_effect = [
             None, exceptions.ObjectInUse('cv-v2', 'is needed')]
@@ -239,7 +239,7 @@ class ConsistentTest(GroupReplicationTestCase):
 
     @ddt.data(({'v2'}, True), (set(), False))
     @ddt.unpack
-    def test_rows_that_are_not_right_do_not_count(self, seen, ends):
+    def test_volumes_that_are_not_found_are_ignored(self, seen, ends):
         self.are_replicated()
         self.objects['v1'] = None
         self.members.seen.return_value = seen
@@ -252,13 +252,13 @@ class ConsistentTest(GroupReplicationTestCase):
 
 
 @ddt.ddt
-class SeparateTest(GroupReplicationTestCase):
-    """A session for each volume."""
+class GenericGroupTest(GroupReplicationTestCase):
+    """A generic group has a session for each volume."""
 
     consistent = False
 
-    def test_on(self):
-        """What is on already stays as it is."""
+    def test_enable(self):
+        """Volumes that are replicated already keep their sessions."""
         self.objects['v2'] = replicated(SECOND)
         self.assertEqual((ENABLED, updates(ON, ON)), self.enable())
         what = 'which the array cannot replicate'
@@ -274,8 +274,8 @@ class SeparateTest(GroupReplicationTestCase):
         exceptions.ReplicationError('refused'), 2), (
         rest.Refused('refused'), 2))
     @ddt.unpack
-    def test_on_for_some(self, error, attempts):
-        """A lost array is not asked for the others."""
+    def test_enable_fails_for_some(self, error, attempts):
+        """If the array is unreachable, other volumes are not attempted."""
         self.sessions.protect.side_effect = [error, None]
         group, found = self.enable()
         self.assertEqual(ERROR, group)
@@ -288,7 +288,7 @@ class SeparateTest(GroupReplicationTestCase):
         self.sessions.protect.side_effect = ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.enable)
 
-    def test_off(self):
+    def test_disable(self):
         self.are_replicated()
         self.assertEqual((DISABLED, updates(OFF, OFF)), self.disable())
         self.assertEqual([
@@ -300,14 +300,14 @@ class SeparateTest(GroupReplicationTestCase):
                 self.two, replicated(SECOND))],
             self.calls('resolver.confirm', 'replication'))
 
-    def test_what_is_off_or_was_never_made(self):
+    def test_disable_again_or_with_a_missing_volume(self):
         self.known.resolve.side_effect = [
             FIRST, exceptions.ObjectMissing('v2')]
         self.assertEqual((DISABLED, updates(OFF, OFF)), self.disable())
         self.assertEqual([], self.calls('replication'))
 
-    def test_off_for_some(self):
-        """The others say what is to be done, and so does the group."""
+    def test_disable_fails_for_some(self):
+        """The group is in error, and the other volumes say what to do."""
         self.are_replicated()
         self.sessions.unprotect_for_good.side_effect = [
             None, exceptions.ReplicationError('refused')]

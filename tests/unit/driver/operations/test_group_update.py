@@ -79,7 +79,7 @@ class GroupUpdateTest(doubles.TestCase):
     def moves(self):
         array, moves, hold = self.regroup.call_args.args
         self.assertIs(self.array, array)
-        # They are locked as everything else is.
+        # The flow takes the same lock as other operations.
         self.assertEqual((locks.group_on, (self.array,)),
                          (hold.func, hold.args))
         return moves
@@ -87,8 +87,8 @@ class GroupUpdateTest(doubles.TestCase):
     JOIN = flows.Move('Volume v1', ['cv-n1'], 31, 9, 5, 'ccg-g', True)
     LEAVE = flows.Move('Volume v2', ['cv-v2'], 32, 5, None, 'cvg-v2', True)
 
-    def test_one_joins(self):
-        """Its row says so before, and its own group goes after."""
+    def test_add_a_volume(self):
+        """The row is marked before it moves; its own group is deleted last."""
         joined = dataclasses.replace(OUTSIDE, group=5, shared=True)
         self.assertEqual(
             (None, [{'id': 'v1', 'provider_id': joined}], []),
@@ -112,8 +112,8 @@ class GroupUpdateTest(doubles.TestCase):
             call.resolver.note(self.one, OUTSIDE, group=5, shared=True,
                                regrouping=False)], self.calls())
 
-    def test_one_leaves(self):
-        """It gets a group of its own, and the former one stays."""
+    def test_remove_a_volume(self):
+        """It gets its own volume group; the group is not deleted."""
         left = dataclasses.replace(INSIDE, group=20, shared=False)
         self.assertEqual(
             (None, [], [{'id': 'v2', 'provider_id': left}]),
@@ -132,14 +132,14 @@ class GroupUpdateTest(doubles.TestCase):
 
     @ddt.data((True, True), (None, True), (False, False))
     @ddt.unpack
-    def test_dedup_of_both_groups(self, of_home, expected):
+    def test_dedup_of_the_groups_moved_from_and_to(self, of_home, expected):
         self.array.groups.ensure.return_value = array_groups.Group(
             id=5, dedup=of_home)
         self.run_update([self.one], [self.two])
         self.assertEqual([expected] * 2, [m.dedup for m in self.moves()])
 
-    def test_several_are_found_with_one_call(self):
-        """Of those that are where their rows say no more is asked."""
+    def test_several_volumes_are_located_with_one_call(self):
+        """Volumes found where their rows say are not looked up again."""
         self.array.replication.volumes_of.return_value = {
             'cv-n1': (31, 9), 'cv-v2': (32, 6)}
         self.run_update([self.one], [self.two])
@@ -149,8 +149,8 @@ class GroupUpdateTest(doubles.TestCase):
                          self.calls('resolver.confirm'))
         self.assertEqual([self.JOIN, self.LEAVE], self.moves())
 
-    def test_what_was_moved_before_is_not_moved_again(self):
-        """By a service that was killed; its own group may be left."""
+    def test_volumes_that_were_moved_before_are_not_moved_again(self):
+        """A killed service may have left the former group of a volume."""
         self.objects = {
             'v1': dataclasses.replace(OUTSIDE, group=5, regrouping=True),
             'v2': dataclasses.replace(INSIDE, group=20, shared=False)}
@@ -166,7 +166,7 @@ class GroupUpdateTest(doubles.TestCase):
             self.calls('delete_own_group', 'delete_own_group_by_name',
                        'forget_group'))
 
-    # Refusals
+    # Refused updates
 
     def refused(self, *changes):
         error = self.raised(exceptions.GroupNotSupported, self.run_update,
@@ -174,31 +174,32 @@ class GroupUpdateTest(doubles.TestCase):
         self.assertEqual([], self.calls('resolver.note', 'regroup'))
         return str(error)
 
-    def test_a_replicated_group(self):
+    def test_replicated_group(self):
         self.unreplicated.side_effect = exceptions.GroupNotSupported
         self.refused([self.one])
         self.refused(None, [self.two])
 
-    def test_nothing_changes_in_a_replicated_group(self):
+    def test_empty_update_of_a_replicated_group(self):
         self.run_update()
         self.assertEqual([], self.calls('check_unreplicated'))
 
-    def test_a_replicated_volume(self):
+    def test_replicated_volume(self):
         self.objects['v1'] = dataclasses.replace(OUTSIDE, replicated=True)
         self.assertEqual(
             'volume v1 is replicated by itself. Retype it to a type without '
             'replication first.', self.refused([self.one]))
 
-    def test_other_deduplication(self):
+    def test_different_deduplication(self):
         self.dedup.side_effect = exceptions.GroupNotSupported
         self.refused([self.one])
 
-    # Volumes that failed
+    # Volumes after failed operations
 
     @ddt.data(('error', INSIDE), ('error_deleting', INSIDE), (
         'available', dataclasses.replace(INSIDE, group=6)))
     @ddt.unpack
-    def test_the_array_is_asked_where_one_is(self, status, stored):
+    def test_location_of_a_failed_volume_is_read_from_the_array(
+            self, status, stored):
         self.two.status = status
         self.objects['v2'] = stored
         self.known.settled.return_value = INSIDE
@@ -208,7 +209,7 @@ class GroupUpdateTest(doubles.TestCase):
         self.assertEqual([self.LEAVE], self.moves())
 
     @ddt.data(rest.NotFound('gone'), exceptions.ObjectMissing('gone'))
-    def test_one_that_is_gone_just_leaves(self, error):
+    def test_missing_volume_is_removed_from_the_group(self, error):
         self.known.confirm.side_effect = error
         self.assertEqual((None, [], []), self.run_update(remove=[self.two]))
         self.write.assert_called_once_with(self.two, {'provider_id': None})
@@ -217,8 +218,8 @@ class GroupUpdateTest(doubles.TestCase):
 
     # Failures
 
-    def test_rows_are_right_after_a_failure(self):
-        """They say where the array has the volumes."""
+    def test_rows_are_corrected_after_a_failure(self):
+        """They are set to the groups that the volumes are in now."""
         self.regroup.side_effect = ZeroDivisionError
         there = dataclasses.replace(OUTSIDE, group=20)
         self.known.settled.side_effect = [rest.Unreachable('lost'), there]
@@ -230,8 +231,8 @@ class GroupUpdateTest(doubles.TestCase):
             call.resolver.note(self.two, there, regrouping=False)],
             self.calls()[-5:])
 
-    def test_a_row_that_cannot_be_put_right(self):
-        """It says that the volume is moving, so the array is asked."""
+    def test_row_that_cannot_be_corrected(self):
+        """It still says "moving", so later operations ask the array."""
         self.regroup.side_effect = ZeroDivisionError
         self.known.settled.side_effect = exceptions.GroupNotSupported
         self.assertRaises(ZeroDivisionError, self.run_update, [self.one])

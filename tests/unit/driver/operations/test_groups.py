@@ -41,8 +41,8 @@ IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
-    """What stands for the order of a clone."""
+class Request:
+    """Stands for a CloneRequest."""
 
     source: object
     group: int | None = None
@@ -65,7 +65,7 @@ class GroupsTestCase(doubles.TestCase):
         self.known.snapshot_names.side_effect = lambda row: ['cgs-gs']
         self.sources = self.double('sources', clone_sources.CloneSources)
         self.sources.marked.side_effect = lambda row, find: find(row)
-        self.sources.request.side_effect = lambda *args: Order(args)
+        self.sources.request.side_effect = lambda *args: Request(args)
         self.sources.strategies.side_effect = lambda volume: ['thin']
         self.cloner = self.double('cloner', clones.Cloner)
         self.deletion = self.double('deletion', deletion.Deletion)
@@ -86,14 +86,14 @@ class GroupsTestCase(doubles.TestCase):
 
 class CreateTest(GroupsTestCase):
 
-    def test_a_volume_group_is_made(self):
+    def test_create(self):
         self.assertEqual({'status': 'available'},
                          self.groups.create_group(None, self.group))
         self.assertEqual([
             call.check_consistent(self.group), call.dedup_of(self.group),
             call.array.groups.create('ccg-g', True)], self.calls())
 
-    def test_other_groups_are_cinders(self):
+    def test_generic_group_is_left_to_cinder(self):
         self.replace(placement, 'check_consistent', mock.Mock(
             side_effect=NotImplementedError))
         self.assertRaises(NotImplementedError, self.groups.create_group,
@@ -114,7 +114,7 @@ class DeleteTest(GroupsTestCase):
     def delete(self, seen=('v1',)):
         return self.groups.delete(self.group, self.volumes, seen)
 
-    def test_volumes_go_and_then_the_group(self):
+    def test_volumes_are_deleted_before_the_group(self):
         self.assertEqual(({'status': 'deleted'}, self.GONE), self.delete())
         self.assertEqual([
             call.deletion.delete_volume(self.volumes[0], seen=True),
@@ -131,8 +131,8 @@ class DeleteTest(GroupsTestCase):
               (exception.VolumeBackendAPIException(data=''),
                'error_deleting'))
     @ddt.unpack
-    def test_a_volume_that_stays(self, error, status):
-        """The others go, and the group stays."""
+    def test_volume_that_cannot_be_deleted(self, error, status):
+        """The other volumes are deleted; the group is kept."""
         self.deletion.delete_volume.side_effect = [error, None]
         self.assertEqual(
             ({'status': 'error'}, [{'id': 'v1', 'status': status},
@@ -140,12 +140,12 @@ class DeleteTest(GroupsTestCase):
         self.assertEqual([], self.calls('array.groups'))
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
-    def test_a_volume_group_that_stays(self, error):
+    def test_volume_group_that_cannot_be_deleted(self, error):
         self.deletion.drop_if_empty.side_effect = error
         self.assertEqual(({'status': 'error'}, self.GONE), self.delete())
 
-    def test_clones_of_one_may_be_of_all(self):
-        """Their snapshots hold the others, too."""
+    def test_all_rows_are_marked_if_one_volume_has_clones(self):
+        """A snapshot of the group that a clone needs has all volumes."""
         self.objects['v2'] = dataclasses.replace(SECOND, has_clones=True)
         self.delete()
         self.assertEqual([
@@ -156,19 +156,19 @@ class DeleteTest(GroupsTestCase):
         self.assertLess(order.index('sources.marked'),
                         order.index('deletion.delete_volume'))
 
-    def test_rows_that_say_nothing_are_not_marked(self):
+    def test_unknown_or_moving_volumes_are_not_marked(self):
         self.objects = {
             'v1': None, 'v2': dataclasses.replace(
                 SECOND, has_clones=True, regrouping=True)}
         self.delete()
         self.assertEqual([], self.calls('sources'))
 
-    def test_a_volume_group_that_is_gone(self):
+    def test_missing_volume_group(self):
         self.array.groups.find.return_value = None
         self.assertEqual(({'status': 'deleted'}, self.GONE), self.delete())
         self.assertEqual([], self.calls('deletion.drop_if_empty'))
 
-    def test_what_was_a_copy_goes_too(self):
+    def test_replicated_group_on_the_target_is_deleted(self):
         self.known.peers = {'moon': None}
         self.array.groups.find.side_effect = [
             None, array_groups.Group(id=9)]
@@ -179,7 +179,7 @@ class DeleteTest(GroupsTestCase):
             call.array.groups.forget('rccg-g')], self.calls())
 
     @ddt.data(TAKEN, None)
-    def test_a_hidden_snapshot_that_is_left_of_its_source(self, left):
+    def test_hidden_snapshot_of_the_source_group_is_retired(self, left):
         self.group.source_group_id = 'g0'
         self.array.groups.find.return_value = None
         self.array.snapshots.find.return_value = left
@@ -193,7 +193,7 @@ class DeleteTest(GroupsTestCase):
             self.calls('hold', 'array.deferred', 'free', 'purge'))
 
     @ddt.data(TAKEN, None)
-    def test_the_group_snapshot_it_was_made_from(self, left):
+    def test_group_of_the_source_snapshot_is_purged(self, left):
         self.group.group_snapshot_id = 'gs'
         self.array.snapshots.find.return_value = left
         self.groups.drop_group(self.group)
@@ -201,13 +201,13 @@ class DeleteTest(GroupsTestCase):
         self.assertEqual([call.purge(self.array, 5)] if left else [],
                          self.calls('hold', 'array.deferred', 'purge'))
 
-    def test_nothing_was_its_source(self):
+    def test_group_without_a_source(self):
         self.groups.drop_group(self.group)
         self.assertEqual([], self.calls('array.snapshots'))
 
 
 @ddt.ddt
-class CopyTest(GroupsTestCase):
+class CreateFromSourceTest(GroupsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -231,13 +231,13 @@ class CopyTest(GroupsTestCase):
                                                  **source)
 
     def cloned(self, number, source, size, backing, taken):
-        """The calls for one volume of the new group."""
-        order = Order((self.new[number], source, size, backing), 7)
+        """Return the calls that clone one volume of the new group."""
+        order = Request((self.new[number], source, size, backing), 7)
         return [call.sources.request(*order.source),
                 call.sources.strategies(self.new[number]),
                 call.cloner.from_snapshot(order, taken, ['thin'])]
 
-    def test_of_a_group_snapshot(self):
+    def test_create_from_a_group_snapshot(self):
         second = doubles.a_snapshot('s2', volume=self.volumes[1],
                                     volume_size=3)
         rows = [doubles.a_snapshot('s1', volume=self.volumes[0]), second]
@@ -254,7 +254,7 @@ class CopyTest(GroupsTestCase):
                          dataclasses.replace(seen, volume=32))]
         self.assertEqual(expected, self.calls(
             'sources.request', 'sources.strategies', 'cloner'))
-        # The last row stands for the one snapshot.
+        # The last row is used to confirm the snapshot that all rows share.
         self.known.confirm_snapshot.assert_called_once_with(
             second, stored['s2'])
         self.assertEqual([
@@ -267,15 +267,15 @@ class CopyTest(GroupsTestCase):
         self.assertEqual(('ccg-g', True, ['cv-m1', 'cv-m2']), (
             kept['group_name'], kept['dedup'], list(kept['members'])))
 
-    def leaves(self):
-        """A hidden snapshot is left to its last clone."""
+    def retired(self):
+        """Return the calls that mark the hidden snapshot for deletion."""
         return [call.hold(5), call.array.deferred.record(
                 5, deferred_deletion.DeferredIds(
                     snapshots=frozenset({8}))), call.free(5),
                 call.purge(self.array, 5)]
 
-    def test_of_a_group(self):
-        """Rows are marked first, then a hidden snapshot is taken."""
+    def test_create_from_a_group(self):
+        """The rows are marked before the hidden snapshot is taken."""
         self.volumes[1].size = 3
         self.assertEqual(self.result, self.copy(source_vols=self.volumes))
         self.assertEqual([
@@ -287,18 +287,18 @@ class CopyTest(GroupsTestCase):
                          dataclasses.replace(TAKEN, volume=31)),
             *self.cloned(1, self.volumes[1], 3, SECOND,
                          dataclasses.replace(TAKEN, volume=32)),
-            *self.leaves()],
+            *self.retired()],
             self.calls('hold', 'free', 'array', 'sources', 'cloner',
                        'purge'))
 
-    def test_a_copy_that_fails_leaves_no_snapshot(self):
+    def test_failed_clone_retires_the_hidden_snapshot(self):
         self.cloner.from_snapshot.side_effect = ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.copy,
                           source_vols=self.volumes)
-        self.assertEqual(self.leaves(), self.calls()[-4:])
+        self.assertEqual(self.retired(), self.calls()[-4:])
 
     @ddt.data(None, rest.Refused('a clone needs it'))
-    def test_an_array_without_notes(self, error):
+    def test_array_that_cannot_store_the_mark(self, error):
         """The snapshot is deleted at once, unless a clone needs it."""
         retire = self.function(deletion_flows, 'retire_snapshot')
         retire.side_effect = error
@@ -313,22 +313,22 @@ class CopyTest(GroupsTestCase):
                             if one != call.purge(self.array, 5)][-4:])
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
-    def test_a_snapshot_that_stays_does_no_harm(self, error):
+    def test_failed_purge_is_ignored(self, error):
         self.purge.side_effect = error
         self.assertEqual(self.result, self.copy(source_vols=self.volumes))
 
-    def test_volumes_that_are_not_together(self):
+    def test_volumes_in_different_volume_groups(self):
         self.array.volumes.names_in.return_value = {31: 'cv-v1'}
         self.assertRaises(exceptions.GroupNotSupported, self.copy,
                           source_vols=self.volumes)
         self.assertEqual([], self.calls('array.snapshots', 'make'))
 
-    def test_a_group_without_volumes(self):
+    def test_source_without_volumes(self):
         self.assertRaises(exceptions.GroupNotSupported, self.copy)
 
 
 @ddt.ddt
-class SnapshotTest(GroupsTestCase):
+class GroupSnapshotTest(GroupsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -351,8 +351,8 @@ class SnapshotTest(GroupsTestCase):
         return self.groups.delete_group_snapshot(
             None, self.group_snapshot, self.rows)
 
-    def test_one_of_all(self):
-        """Rows are read again when nobody can move volumes any more."""
+    def test_create(self):
+        """Rows are read again once the lock prevents moves of volumes."""
         self.assertEqual(({'status': 'available'}, [
             {'id': 's1', 'status': 'available', 'provider_id': (
                 dataclasses.replace(TAKEN, volume=31), '')},
@@ -368,7 +368,7 @@ class SnapshotTest(GroupsTestCase):
             self.calls('resolver.resolve', 'hold', 'refresh', 'free',
                        'array'))
 
-    def test_volumes_that_are_not_together(self):
+    def test_create_with_a_renamed_volume(self):
         self.array.volumes.names_in.return_value = {
             31: 'cv-v1', 32: 'renamed'}
         error = self.raised(exceptions.GroupNotSupported, self.take)
@@ -376,7 +376,7 @@ class SnapshotTest(GroupsTestCase):
         self.assertNotIn('cv-v1', str(error))
         self.assertEqual([], self.calls('array.snapshots'))
 
-    def test_it_is_deleted(self):
+    def test_delete(self):
         for row in self.rows:
             row.refresh = lambda: self.log.refresh()
         self.assertEqual(({'status': 'deleted'}, [
@@ -392,14 +392,14 @@ class SnapshotTest(GroupsTestCase):
         for row in self.rows:
             row.refresh = lambda: None
 
-    def test_clones_of_any_count(self):
+    def test_delete_with_clones_of_any_volume(self):
         self.rows_stay()
         cloned = self.stored['s2'] = dataclasses.replace(
             TAKEN, has_clones=True)
         self.delete()
         self.deletion.delete_taken.assert_called_once_with(cloned, self.rows)
 
-    def test_one_without_ids_is_found_by_its_name(self):
+    def test_delete_by_name_without_ids(self):
         self.rows_stay()
         self.stored = dict.fromkeys(('s1', 's2'))
         self.array.snapshots.find.return_value = TAKEN
@@ -407,19 +407,19 @@ class SnapshotTest(GroupsTestCase):
         self.array.snapshots.find.assert_called_once_with('cgs-gs')
         self.deletion.delete_taken.assert_called_once_with(TAKEN, self.rows)
 
-    def test_one_row_is_enough(self):
+    def test_ids_in_one_row_are_enough(self):
         self.rows_stay()
         self.stored['s1'] = None
         self.delete()
         self.deletion.delete_taken.assert_called_once_with(TAKEN, self.rows)
 
-    def test_one_that_is_gone(self):
+    def test_delete_a_missing_snapshot(self):
         self.rows_stay()
         self.array.identity.snapshot.side_effect = None
         self.assertEqual({'status': 'deleted'}, self.delete()[0])
         self.assertEqual([], self.calls('deletion'))
 
-    def test_one_that_is_needed(self):
+    def test_delete_a_snapshot_in_use(self):
         self.rows_stay()
         self.deletion.delete_taken.side_effect = IN_USE
         self.assertEqual(({'status': 'error'}, [
@@ -430,12 +430,12 @@ class SnapshotTest(GroupsTestCase):
 @ddt.ddt
 class MembersTest(GroupsTestCase):
 
-    def test_all_together(self):
+    def test_all_in_one_volume_group(self):
         self.assertEqual([FIRST, SECOND], self.groups.members(self.volumes))
 
     @ddt.data(dataclasses.replace(FIRST, shared=False),
               dataclasses.replace(FIRST, group=6))
-    def test_one_is_elsewhere(self, backing):
+    def test_volume_in_another_group(self, backing):
         self.objects['v1'] = backing
         error = self.raised(exceptions.GroupNotSupported, self.groups.members,
                             self.volumes)
@@ -444,12 +444,12 @@ class MembersTest(GroupsTestCase):
             'v1. Remove these from the group and add them again.',
             str(error))
 
-    def test_there_are_none(self):
+    def test_no_volumes(self):
         self.assertRaises(exceptions.GroupNotSupported, self.groups.members,
                           [])
 
-    def test_those_that_are_seen(self):
-        """One call for each volume group, and none for what moves."""
+    def test_volumes_seen_on_the_array(self):
+        """One call per volume group; volumes being moved are left out."""
         self.objects.update(
             v3=dataclasses.replace(FIRST, volume=33), v4=None,
             v5=dataclasses.replace(FIRST, volume=35, regrouping=True),
@@ -462,7 +462,7 @@ class MembersTest(GroupsTestCase):
 
     @ddt.data(({31: 'cv-v1'}, 'cv-v2.'), ({32: 'cv-v2'}, 'cv-v1.'))
     @ddt.unpack
-    def test_one_is_gone(self, names, missing):
+    def test_missing_volume(self, names, missing):
         self.array.volumes.names_in.return_value = names
         error = self.raised(
             exceptions.GroupNotSupported, self.groups.check_together,
@@ -472,7 +472,7 @@ class MembersTest(GroupsTestCase):
             f'{missing} Remove these from the group and add them again.',
             str(error))
 
-    def test_they_are_together(self):
+    def test_no_missing_volume(self):
         self.groups.check_together(self.volumes, [FIRST, SECOND])
         self.array.volumes.names_in.assert_called_once_with(5)
         self.assertEqual([

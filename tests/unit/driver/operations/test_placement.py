@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which volume group a new volume goes into, and which it fits."""
+"""The volume group of a new volume, and checks of groups and types."""
 
 from unittest import mock
 
@@ -65,43 +65,43 @@ class IntoGroupTest(PlacementCase):
         return placement.Placement(self.array).into_group(self.volume,
                                                           self.make)
 
-    def test_a_volume_without_a_group(self):
+    def test_volume_without_a_group(self):
         self.volume.group_id = self.volume.group = None
         self.assertIs(MADE, self.place())
         self.make.assert_called_once_with(None)
         self.array.groups.ensure.assert_not_called()
 
-    def test_a_generic_group(self):
+    def test_generic_group(self):
         self.specs.clear()
         self.assertIs(MADE, self.place())
         self.make.assert_called_once_with(None)
 
     @ddt.data(({}, True), (NODEDUP, False))
     @ddt.unpack
-    def test_a_consistency_group(self, specs, dedup):
+    def test_consistency_group(self, specs, dedup):
         self.volume.volume_type = rows.volume_type(specs)
         self.array.groups.ensure.return_value = groups.Group(7, dedup)
         self.assertIs(MADE, self.place())
         self.make.assert_called_once_with(7)
         self.array.groups.ensure.assert_called_once_with(NAME, dedup)
 
-    def test_one_by_consistent_replication(self):
+    def test_group_type_with_consistent_replication(self):
         self.specs = {REPLICATION: '<is> True'}
         self.place()
         self.make.assert_called_once_with(7)
 
-    def test_a_replicated_group_takes_none(self):
+    def test_replicated_group_is_refused(self):
         self.group.replication_status = 'enabled'
         self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.make.assert_not_called()
 
-    def test_a_group_of_the_other_kind(self):
+    def test_group_with_different_deduplication(self):
         self.array.groups.ensure.return_value = groups.Group(7, False)
         error = self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.assertIn(NAME, str(error))
         self.make.assert_not_called()
 
-    def test_a_volume_replicated_apart_from_its_group(self):
+    def test_replicated_type_in_a_consistency_group_is_refused(self):
         self.volume.volume_type = rows.volume_type(REPLICATED)
         error = self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.assertEqual(
@@ -110,14 +110,14 @@ class IntoGroupTest(PlacementCase):
             f'without it, or a group type with {REPLICATION}.', str(error))
         self.make.assert_not_called()
 
-    def test_a_volume_replicated_with_its_group(self):
+    def test_replicated_type_in_a_replicated_consistency_group(self):
         self.volume.volume_type = rows.volume_type(REPLICATED)
         self.specs[REPLICATION] = '<is> True'
         self.assertIs(MADE, self.place())
 
     @ddt.data(*REFUSALS)
-    def test_a_group_that_was_made_again(self, refusal):
-        """The id that was remembered is that of one that is gone."""
+    def test_cached_id_of_a_recreated_group(self, refusal):
+        """The volume group is looked up again, and the volume created."""
         self.array.groups.ensure.side_effect = [groups.Group(7, True),
                                                 groups.Group(8, True)]
         self.make.side_effect = [refusal, MADE]
@@ -126,20 +126,20 @@ class IntoGroupTest(PlacementCase):
         self.assertEqual([mock.call(NAME, True)] * 2,
                          self.array.groups.ensure.mock_calls)
 
-    def test_looking_again_has_time_of_its_own(self):
+    def test_second_lookup_has_its_own_deadline(self):
         self.make.side_effect = REFUSALS[0]
         self.assertRaises(rest.Refused, self.place)
         self.assertEqual(['ensure', '+deadline fresh=True', 'ensure',
                           '-deadline'], self.journal.events)
 
     @ddt.data(*REFUSALS)
-    def test_a_refusal_of_the_right_group(self, refusal):
+    def test_refusal_with_the_current_group_id(self, refusal):
         self.make.side_effect = refusal
         error = self.assertRaises(type(refusal), self.place)
         self.assertIs(refusal, error)
         self.make.assert_called_once_with(7)
 
-    def test_a_full_group(self):
+    def test_full_group(self):
         self.array.groups.ensure.return_value = groups.Group(
             7, True, groups.MOST_VOLUMES)
         self.make.side_effect = rest.Refused('too many')
@@ -147,23 +147,23 @@ class IntoGroupTest(PlacementCase):
         self.assertIn(NAME, str(error))
         self.assertIn('too many', str(error))
 
-    def test_other_errors_are_no_matter_of_the_group(self):
+    def test_other_errors_do_not_look_up_the_group_again(self):
         self.make.side_effect = rest.Unreachable('lost')
         self.assertRaises(rest.Unreachable, self.place)
         self.array.groups.ensure.assert_called_once_with(NAME, True)
 
 
 @ddt.ddt
-class FitTest(PlacementCase):
+class CheckTest(PlacementCase):
 
     @ddt.data((None, True), (None, False), (True, True), (False, False))
     @ddt.unpack
-    def test_dedup_fits(self, has, wanted):
+    def test_matching_dedup(self, has, wanted):
         placement.check_dedup(self.volume, NAME, groups.Group(7, has), wanted)
 
     @ddt.data((True, 'nodedup', 'dedup'), (False, 'dedup', 'nodedup'))
     @ddt.unpack
-    def test_dedup_does_not_fit(self, has, wanted, made):
+    def test_different_dedup(self, has, wanted, made):
         error = self.assertRaises(
             exceptions.GroupNotSupported, placement.check_dedup, self.volume,
             NAME, groups.Group(7, has), not has)
@@ -174,24 +174,24 @@ class FitTest(PlacementCase):
             'in it. Use another type or group.', str(error))
 
     @ddt.data(SNAPSHOTS, REPLICATION)
-    def test_consistent(self, key):
+    def test_consistency_group_type(self, key):
         self.specs = {key: '<is> True'}
         self.assertIs(True, placement.is_consistent(self.group))
         placement.check_consistent(self.group)
 
-    def test_not_consistent(self):
+    def test_generic_group_type(self):
         self.specs = {}
         self.assertIs(False, placement.is_consistent(self.group))
         self.assertRaises(NotImplementedError, placement.check_consistent,
                           self.group)
 
     @ddt.data(None, 'disabled', 'not-capable')
-    def test_volumes_may_join(self, status):
+    def test_unreplicated_group(self, status):
         self.group.replication_status = status
         placement.check_unreplicated(self.group)
 
     @ddt.data('enabled', 'error', 'failed-over', 'disabling')
-    def test_volumes_may_not_join(self, status):
+    def test_replicated_group(self, status):
         self.group.replication_status = status
         error = self.assertRaises(
             exceptions.GroupNotSupported, placement.check_unreplicated,
@@ -204,11 +204,11 @@ class FitTest(PlacementCase):
     @ddt.data(([], True), ([{}], True), ([{}, {'a': 'b'}], True),
               ([NODEDUP], False), ([NODEDUP, NODEDUP], False), ([None], True))
     @ddt.unpack
-    def test_dedup_of_a_group(self, kinds, expected):
+    def test_dedup_of_the_types_of_a_group(self, kinds, expected):
         self.group.volume_types = self.kinds(kinds)
         self.assertIs(expected, placement.dedup_of(self.group))
 
-    def test_types_that_differ(self):
+    def test_types_with_different_dedup(self):
         self.group.volume_types = self.kinds([{}, NODEDUP])
         error = self.assertRaises(
             exceptions.GroupNotSupported, placement.dedup_of, self.group)

@@ -22,21 +22,21 @@ SYSTEM = doubles.SYSTEM
 class PurgeTest(doubles.TestCase):
 
     def purge(self, found, needed=frozenset()):
-        """Purge group 5; what the array finds for each group."""
+        """Purge group 5; ``found`` is the result for each group."""
         self.array.deferred.purge.side_effect = (
             lambda group, needed: found.get(group, deferred_deletion.Purged()))
         purge.run(self.array, 5, needed)
         return self.calls()
 
     def test_one_group(self):
-        """The time for the array begins when the lock is held."""
+        """The deadline starts when the group is locked."""
         self.assertEqual(
             [call.hold(5), call.deadline(fresh=True),
              call.array.deferred.purge(5, {7}), call.free(5)],
             self.purge({}, {7}))
 
-    def test_groups_that_waited_come_next_and_an_empty_one_goes_last(self):
-        """No two are held at once."""
+    def test_source_groups_are_purged_before_an_empty_group_is_deleted(self):
+        """No two groups are locked at once."""
         found = self.purge({5: deferred_deletion.Purged(
             empty=True, name='cvg-5', source_groups=frozenset({6}))}, {7})
         self.assertEqual([
@@ -48,13 +48,13 @@ class PurgeTest(doubles.TestCase):
             call.array.volumes.delete_group(5, ['cvg-5']), call.free(5),
             call.forget_group(SYSTEM, 5)], found)
 
-    def test_the_lock_of_a_group_that_is_gone_is_forgotten(self):
+    def test_lock_of_a_missing_group_is_deleted(self):
         found = self.purge({5: deferred_deletion.Purged(gone=True)})
         self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
                          found[-2:])
 
-    def test_a_group_that_is_the_home_of_its_home(self):
-        """What the home had is gone, so more of the first is free."""
+    def test_groups_that_are_each_others_source(self):
+        """After the second, more can be purged in the first."""
         first = iter([
             deferred_deletion.Purged(source_groups=frozenset({6})),
             deferred_deletion.Purged(empty=True, name='cvg-5',
@@ -72,8 +72,8 @@ class PurgeTest(doubles.TestCase):
              call.array.volumes.delete_group(6, ['cvg-6'])],
             self.calls('array'))
 
-    def test_empty_groups_in_a_circle(self):
-        """Their notes stay until they are deleted."""
+    def test_empty_groups_that_are_each_others_source(self):
+        """Each is purged once, and both are deleted."""
         found = self.purge({
             5: deferred_deletion.Purged(
                 empty=True, name='cvg-5', source_groups=frozenset({6})),
@@ -86,7 +86,7 @@ class PurgeTest(doubles.TestCase):
              call.array.volumes.delete_group(5, ['cvg-5'])],
             [each for each in found if each in self.calls('array')])
 
-    def test_an_empty_group_stays_if_a_home_fails(self):
+    def test_empty_group_is_kept_if_its_source_group_fails(self):
         def fail(group, needed):
             if group == 6:
                 raise ZeroDivisionError

@@ -10,8 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replication of volumes of one array, with array, peers and flows replaced.
-"""
+"""Replication of the volumes of one array, with doubles for all else."""
 
 import contextlib
 from unittest import mock
@@ -39,7 +38,7 @@ REPLICATED = ArrayVolume(group=10, volume=1, replicated=True)
 
 
 class Case(testtools.TestCase):
-    """An array with two peers, of which the first is the usual one."""
+    """An array with two peers; the first is the default target."""
 
     def setUp(self):
         super().setUp()
@@ -64,8 +63,8 @@ class Case(testtools.TestCase):
         found.return_value = result
         return found
 
-    def alone(self):
-        """Leave the first peer only."""
+    def use_one_peer(self):
+        """Remove all peers but the first."""
         del self.resolver.peers['second']
 
     def link(self, there=None, backend_id='first', rpo=300):
@@ -78,38 +77,38 @@ class LinkTest(Case):
 
     @ddt.data((None, 'first'), ('first', 'first'), ('second', 'second'))
     @ddt.unpack
-    def test_the_target_of_a_type(self, target, expected):
+    def test_target_of_a_type(self, target, expected):
         self.assertIs(self.resolver.peers[expected],
                       self.replication.peer_for(target))
 
-    def test_an_unknown_target(self):
+    def test_unknown_target(self):
         error = self.assertRaises(volume_types.InvalidExtraSpec,
                                   self.replication.peer_for, 'mars')
         self.assertIn('kaminario:replication_target is "mars"', str(error))
         self.assertIn('first, second.', str(error))
 
-    def test_a_back_end_without_targets(self):
+    def test_back_end_without_targets(self):
         self.resolver.peers.clear()
         for target in None, 'first':
             error = self.assertRaises(volume_types.InvalidExtraSpec,
                                       self.replication.peer_for, target)
             self.assertIn('no replication_device', str(error))
 
-    def test_a_target_replicates_to_its_primary_only(self):
+    def test_target_only_replicates_to_the_primary(self):
         primary = replicated.peer(self.there, config.PRIMARY_ID)
         self.resolver.peers = {config.PRIMARY_ID: primary}
         self.assertIs(primary, self.replication.peer_for('mars'))
 
     @ddt.data((None, 600), (900, 900))
     @ddt.unpack
-    def test_the_interval_of_the_type_goes_before(self, rpo, expected):
+    def test_rpo_of_the_type_takes_precedence(self, rpo, expected):
         spec = volume_types.TypeSpec(replicated=True, rpo=rpo,
                                      target='second')
         self.assertEqual(self.link(self.moon, 'second', expected),
                          self.replication.link(spec))
 
-    def test_the_target_of_a_new_type(self):
-        """Only a target minds, whose primary has others too."""
+    def test_check_target_of_a_new_type(self):
+        """Only checked on a target, whose primary may have other targets."""
         self.replication.check_target('mars')
         primary = autospec.Double(replication.Replication)
         self.replication.primary = primary
@@ -127,7 +126,7 @@ class LinkTest(Case):
     @ddt.data((False, None, False), (False, True, False), (True, None, True),
               (True, False, True), (True, True, False))
     @ddt.unpack
-    def test_a_new_volume(self, asked, consistent, expected):
+    def test_link_for_a_new_volume(self, asked, consistent, expected):
         """A consistency group is replicated as a whole."""
         group = (None if consistent is None
                  else replicated.group(consistent=consistent))
@@ -137,22 +136,22 @@ class LinkTest(Case):
         self.assertEqual(self.link(rpo=60) if expected else None,
                          self.replication.link_for_new(row))
 
-    def test_the_link_of_a_session(self):
+    def test_link_of_a_session(self):
         found = self.replication.link_with(replicated.session(peer=6, rpo=60))
         self.assertEqual(self.link(self.moon, 'second', 60), found)
 
-    def test_the_usual_interval_of_a_session_without_one(self):
+    def test_default_rpo_for_a_session_without_one(self):
         self.assertEqual(self.link(), self.replication.link_with(
             replicated.session(peer=5, rpo=None)))
 
     @ddt.data(None, 9)
-    def test_a_session_with_another_array(self, peer):
+    def test_session_with_an_unknown_array(self, peer):
         self.assertIsNone(
             self.replication.link_with(replicated.session(peer=peer)))
 
 
 @ddt.ddt
-class BeginTest(Case):
+class StartTest(Case):
 
     def setUp(self):
         super().setUp()
@@ -171,13 +170,13 @@ class BeginTest(Case):
             found)
         self.begun.assert_called_once_with(self.order, mock.ANY)
 
-    def test_nothing_starts_to_a_peer_that_does_not_answer(self):
+    def test_nothing_is_started_with_an_unreachable_peer(self):
         self.there.system = replicated.LostSystem()
         self.assertRaises(exceptions.PeerUnreachable, self.replication.start,
                           self.row, BACKING, self.link())
         self.begun.assert_not_called()
 
-    def test_start_makes_no_session_of_a_migrated_volumes_own_id(self):
+    def test_names_of_a_migrated_volume(self):
         row = replicated.volume('v1', _name_id='n1')
         self.replication.start(row, BACKING, self.link())
         order, _ = self.begun.call_args.args
@@ -186,8 +185,9 @@ class BeginTest(Case):
 
     @ddt.data(([], True), (['attachment'], False))
     @ddt.unpack
-    def test_what_is_left_of_an_earlier_session(self, attachments, released):
-        """A guest of what Cinder has attached may still run there."""
+    def test_mappings_of_replicas_of_an_earlier_session(
+            self, attachments, released):
+        """They are kept if Cinder has attachments: VMs may use them."""
         self.row.volume_attachment = attachments
         self.replication.start(self.row, BACKING, self.link())
         _, release = self.begun.call_args.args
@@ -197,13 +197,13 @@ class BeginTest(Case):
                          peers['first'].release.mock_calls)
         peers['second'].release.assert_not_called()
 
-    def test_one_that_is_attached_keeps_all(self):
+    def test_mappings_are_kept_if_one_volume_is_attached(self):
         rows = [self.row, replicated.volume('v2', volume_attachment=['a'])]
         self.replication.begin(rows, self.order)
         self.begun.call_args.args[1](self.there, [4, 5])
         self.resolver.peers['first'].release.assert_not_called()
 
-    def test_protect_notes_first(self):
+    def test_protect_marks_the_row_first(self):
         self.begun.side_effect = lambda *args: self.resolver.note \
             .assert_called_once_with(self.row, BACKING, replicated=True,
                                      target='there')
@@ -212,7 +212,7 @@ class BeginTest(Case):
         self.resolver.note.assert_called_once()
         self.may_be_begun.assert_not_called()
 
-    def test_protect_without_a_note(self):
+    def test_protect_fails_if_the_row_cannot_be_marked(self):
         self.resolver.note.side_effect = exceptions.ConcurrentUpdate('busy')
         self.assertRaises(exceptions.ConcurrentUpdate,
                           self.replication.protect,
@@ -221,14 +221,14 @@ class BeginTest(Case):
 
     @ddt.data((10, 'rssn-v1'), (11, 'ssn-v1'), (None, 'ssn-v1'))
     @ddt.unpack
-    def test_the_session_of_what_was_a_copy(self, marked, expected):
+    def test_session_name_of_a_former_replica(self, marked, expected):
         self.here.volumes.find_group.return_value = marked
         self.replication.protect(self.row, BACKING, self.link())
         self.assertEqual(expected,
                          self.begun.call_args.args[0].session_name)
         self.here.volumes.find_group.assert_called_once_with('rcvg-v1')
 
-    def test_a_failure_that_left_nothing(self):
+    def test_failure_without_leftovers(self):
         self.begun.side_effect = rest.Refused('no')
         self.may_be_begun.return_value = False
         self.resolver.note.side_effect = lambda *args, **changes: \
@@ -244,7 +244,7 @@ class BeginTest(Case):
         self.assertEqual([(), ('fresh',)], self.noted_within)
         self.may_be_begun.assert_called_once_with(self.order)
 
-    def test_a_failure_that_may_have_left_something(self):
+    def test_failure_with_possible_leftovers(self):
         self.begun.side_effect = rest.Unreachable('late')
         with self.assertLogs(replication.LOG.logger, 'ERROR') as logs:
             self.assertRaises(rest.Unreachable, self.replication.protect,
@@ -255,7 +255,7 @@ class BeginTest(Case):
                      'cvg-v1', 'late'):
             self.assertIn(part, text)
 
-    def test_all_volumes_of_a_group_are_noted(self):
+    def test_all_rows_of_a_group_are_marked(self):
         pairs = [(self.row, BACKING), (replicated.volume('v2'), REPLICATED)]
         self.may_be_begun.return_value = False
         with contextlib.suppress(KeyError), \
@@ -276,7 +276,7 @@ class BeginTest(Case):
 
 
 @ddt.ddt
-class EndTest(Case):
+class StopTest(Case):
 
     def setUp(self):
         super().setUp()
@@ -288,43 +288,43 @@ class EndTest(Case):
         self.replication.unprotect(self.row, REPLICATED, 'v1')
 
     def test_unprotect(self):
-        self.alone()
+        self.use_one_peer()
         self.unprotect()
         self.ended.assert_called_once_with(
             self.here, self.link(), ('ssn-v1', 'rssn-v1'), group=10,
             group_name='cvg-v1', volume_names=['cv-v1'], release=mock.ANY,
             confirm=mock.ANY)
-        # There is but one peer, so nobody has to be asked.
+        # With one peer, the session need not be read.
         self.here.replication.find.assert_not_called()
 
-    def test_copies_are_released(self):
+    def test_replicas_are_released(self):
         self.unprotect()
         self.ended.call_args.kwargs['release'](self.moon, [4])
         peers = self.resolver.peers
         peers['second'].release.assert_called_once_with([4])
         peers['first'].release.assert_not_called()
 
-    def test_copies_of_what_is_attached_are_not_released(self):
+    def test_replicas_of_an_attached_volume_are_not_released(self):
         self.row.volume_attachment = ['attachment']
         self.unprotect()
         self.ended.call_args.kwargs['release'](self.moon, [4])
         self.resolver.peers['second'].release.assert_not_called()
 
-    def test_the_peer_lets_go_of_what_copies_needed(self):
-        self.alone()
+    def test_parents_of_replicas_are_released_on_the_peer(self):
+        self.use_one_peer()
         peer = self.resolver.peers['first']
         peer.leave.side_effect = lambda rows: self.assertEqual(
             (['fresh'], [self.row]), (self.there.inside, list(rows)))
         self.unprotect()
         peer.leave.assert_called_once()
 
-    def test_a_peer_that_keeps_its_copy(self):
-        self.alone()
+    def test_peer_keeps_its_replica(self):
+        self.use_one_peer()
         self.ended.return_value = False
         self.unprotect()
         self.resolver.peers['first'].leave.assert_not_called()
 
-    def test_the_peer_of_the_session(self):
+    def test_peer_of_the_session(self):
         self.here.replication.find.return_value = replicated.session(
             peer=6, rpo=60)
         self.unprotect()
@@ -336,27 +336,27 @@ class EndTest(Case):
         self.resolver.peers['first'].leave.assert_not_called()
 
     @ddt.data(None, replicated.session(peer=None))
-    def test_any_peer_of_a_session_that_is_gone(self, session):
+    def test_all_peers_if_the_session_is_gone(self, session):
         self.here.replication.find.return_value = session
         self.unprotect()
         self.assertEqual(
             [self.link(), self.link(self.moon, 'second', 600)],
             [call.args[1] for call in self.ended.mock_calls])
 
-    def test_a_peer_that_is_no_target_any_more(self):
+    def test_peer_is_not_configured_any_more(self):
         self.here.replication.find.return_value = replicated.session(peer=9)
         self.unprotect()
         self.assertIsNone(self.ended.call_args.args[1])
         for peer in self.resolver.peers.values():
             peer.leave.assert_not_called()
 
-    def test_no_target_any_more(self):
+    def test_no_peers_any_more(self):
         self.resolver.peers.clear()
         self.unprotect()
         self.assertIsNone(self.ended.call_args.args[1])
 
-    def test_a_failure_before_the_end(self):
-        self.alone()
+    def test_failure_before_the_session_ended(self):
+        self.use_one_peer()
         self.ended.side_effect = exceptions.ObjectInUse('rcv-v1', 'is mapped')
         self.has_ended.side_effect = lambda *args: self.assertEqual(
             ['cleanup_deadline'], self.here.inside)
@@ -365,8 +365,8 @@ class EndTest(Case):
             self.here, ('ssn-v1', 'rssn-v1'), 10)
         self.assertEqual([], self.row.writes)
 
-    def test_a_failure_behind_the_end(self):
-        self.alone()
+    def test_failure_after_the_session_ended(self):
+        self.use_one_peer()
         self.ended.side_effect = exceptions.ObjectInUse('rcv-v1', 'is mapped')
         self.has_ended.return_value = True
         with self.assertLogs(replication.LOG.logger, 'ERROR') as logs:
@@ -375,8 +375,8 @@ class EndTest(Case):
         self.assertIn('Volume v1 is not replicated any more: rcv-v1 is '
                       'mapped', logs.output[0])
 
-    def test_a_failure_with_an_end_that_nobody_knows(self):
-        self.alone()
+    def test_failure_when_the_session_cannot_be_read(self):
+        self.use_one_peer()
         self.ended.side_effect = rest.Refused('no')
         self.has_ended.side_effect = rest.Unreachable('gone')
         with self.assertLogs(replication.LOG.logger, 'WARNING') as logs:
@@ -385,7 +385,7 @@ class EndTest(Case):
         self.assertEqual([], self.row.writes)
 
     def test_all_volumes_of_a_group(self):
-        self.alone()
+        self.use_one_peer()
         rows = {'a': replicated.volume('a'), 'b': replicated.volume('b')}
         self.replication.end('g1', 10, 'ccg-g1', rows)
         self.ended.assert_called_once_with(
@@ -399,9 +399,9 @@ class EndTest(Case):
               (True, False, True, True), (False, True, True, True),
               (False, False, True, False), (False, True, False, False))
     @ddt.unpack
-    def test_a_volume_that_is_about_to_move(self, opened, reserved, moving,
-                                            refused):
-        self.alone()
+    def test_volume_that_is_being_moved(
+            self, opened, reserved, moving, refused):
+        self.use_one_peer()
         self.unprotect()
         confirm = self.ended.call_args.kwargs['confirm']
         self.resolver.known.return_value = ArrayVolume(
@@ -413,17 +413,17 @@ class EndTest(Case):
         else:
             confirm(opened)
 
-    def test_a_volume_of_unknown_ids_that_is_about_to_move(self):
-        self.alone()
+    def test_volume_without_ids_that_is_being_moved(self):
+        self.use_one_peer()
         self.unprotect()
         self.rows.is_moving.return_value = True
         confirm = self.ended.call_args.kwargs['confirm']
         confirm(False)
         self.assertRaises(exceptions.ConcurrentUpdate, confirm, True)
 
-    def test_a_volume_that_has_moved(self):
-        """Its row says so in the database only."""
-        self.alone()
+    def test_volume_that_was_moved(self):
+        """Only the row in the database says so."""
+        self.use_one_peer()
         self.unprotect()
         self.row.meanwhile(provider_id='other')
 
@@ -435,7 +435,7 @@ class EndTest(Case):
                           self.ended.call_args.kwargs['confirm'], False)
 
     def test_unprotect_for_good(self):
-        self.alone()
+        self.use_one_peer()
         self.ended.side_effect = lambda *args, **more: \
             self.resolver.note.assert_not_called()
         self.resolver.note.side_effect = lambda *args, **changes: \
@@ -448,8 +448,8 @@ class EndTest(Case):
             self.row, REPLICATED, replicated=False, failback_in_progress=False,
             target=None)
 
-    def test_a_failure_to_unprotect_for_good(self):
-        self.alone()
+    def test_unprotect_for_good_fails(self):
+        self.use_one_peer()
         self.ended.side_effect = rest.Refused('no')
         self.assertRaises(rest.Refused, self.replication.unprotect_for_good,
                           self.row, REPLICATED)
@@ -457,11 +457,11 @@ class EndTest(Case):
 
 
 @ddt.ddt
-class GrowTest(Case):
+class ExtendTest(Case):
 
     def setUp(self):
         super().setUp()
-        self.alone()
+        self.use_one_peer()
         self.extended = self.flow('extend')
         self.locked = []
         autospec.patched(self, locks, 'group_on',
@@ -474,7 +474,7 @@ class GrowTest(Case):
         yield
         self.locked.append('free')
 
-    def test_a_volume_without_a_session(self):
+    def test_volume_without_a_session(self):
         self.resolver.names_of.return_value = ['cv-n1', 'rcv-n1']
         self.replication.grow(self.row, BACKING, 99)
         self.here.volumes.grow.assert_called_once_with(
@@ -483,7 +483,7 @@ class GrowTest(Case):
         self.extended.assert_not_called()
         self.assertEqual([], self.locked)
 
-    def test_a_volume_with_its_own_session(self):
+    def test_volume_with_its_own_session(self):
         self.replication.grow(self.row, REPLICATED, 99)
         self.extended.assert_called_once_with(
             self.here, self.link(), ('ssn-n1', 'rssn-n1'), group=10,
@@ -491,8 +491,8 @@ class GrowTest(Case):
         self.here.volumes.grow.assert_not_called()
         self.assertEqual([], self.locked)
 
-    def test_a_volume_with_the_session_of_its_group(self):
-        """Two at once would both suspend it."""
+    def test_volume_with_the_session_of_its_group(self):
+        """Locked, as concurrent extends would both suspend the session."""
         self.extended.side_effect = lambda *args, **more: self.assertEqual(
             [(self.here, 10)], self.locked)
         self.replication.grow(self.row, ArrayVolume(
@@ -516,20 +516,20 @@ class SweepTest(Case):
     def arrays(self):
         return [call.args[0] for call in self.swept.mock_calls]
 
-    def test_the_copies_of_a_volume(self):
+    def test_replicas_of_a_volume(self):
         self.replication.sweep(replicated.volume(), 'n1')
         self.assertEqual([
             mock.call(array, True, 'ssn-n1', 'cvg-n1', ['cv-n1'])
             for array in (self.there, self.moon)], self.swept.mock_calls)
         self.assertEqual([('cleanup_deadline',)] * 2, self.within)
 
-    def test_a_volume_that_was_never_made(self):
+    def test_volume_that_was_never_created(self):
         self.replication.sweep(replicated.volume(launched_at=None), 'n1')
         self.assertEqual([self.there, self.moon, self.here], self.arrays())
 
     @ddt.data(rest.Unreachable('gone'), exceptions.ObjectInUse('cv', 'busy'))
-    def test_an_array_that_fails(self, error):
-        """Others are swept all the same."""
+    def test_array_that_fails(self, error):
+        """The other arrays are swept nevertheless."""
         self.swept.side_effect = [error, None]
         with self.assertLogs(replication.LOG.logger, 'WARNING') as logs:
             self.replication.sweep(replicated.volume(), 'n1')
@@ -554,12 +554,12 @@ class StatusTest(Case):
 
     @ddt.data((255, 'x' * 255), (256, 'x' * 252 + '...'))
     @ddt.unpack
-    def test_a_text_that_the_database_takes(self, length, expected):
+    def test_long_reason_is_truncated(self, length, expected):
         self.assertEqual({'replication_status': 'error',
                           'replication_extended_status': expected},
                          replication.in_error('x' * length))
 
-    def test_what_cinder_is_told(self):
+    def test_updates(self):
         for update, status in ((replication.VOLUME_ENABLED, 'enabled'),
                                (replication.VOLUME_DISABLED, 'disabled')):
             self.assertEqual({'replication_status': status,

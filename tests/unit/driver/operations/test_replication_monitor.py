@@ -37,8 +37,8 @@ WHY_PAUSED = ('Replication session ssn-v1 on the array at here.example.org '
 KNOWN = ArrayVolume(group=10, volume=1, replicated=True)
 
 
-def half(name='rssn-v1', **values):
-    """The peer's side of a session: its target."""
+def peer_session(name='rssn-v1', **values):
+    """Return the session as the peer reports it, in role target."""
     return replicated.session(name, **{
         'number': 70, 'role': sessions.TARGET, 'state': IN_SYNC, **values})
 
@@ -48,7 +48,7 @@ def running(name='ssn-v1', number=7):
 
 
 class Case(testtools.TestCase):
-    """An array, its peer, and volume v1 whose session is suspended."""
+    """An array with a peer, and volume v1 whose session is suspended."""
 
     def setUp(self):
         super().setUp()
@@ -57,9 +57,9 @@ class Case(testtools.TestCase):
         self.there = replicated.array('there')
         self.found = [replicated.session()]
         self.here.replication.all.side_effect = lambda: list(self.found)
-        self.halves = [half()]
+        self.peer_sessions = [peer_session()]
         self.there.replication.find_many.side_effect = lambda names: {
-            one.name: one for one in self.halves if one.name in names}
+            one.name: one for one in self.peer_sessions if one.name in names}
         self.here.replication.find_many.side_effect = lambda names: {
             one.name: one for one in self.found if one.name in names}
         self.refused = {}
@@ -86,7 +86,7 @@ class Case(testtools.TestCase):
         self.monitor = self.fresh()
 
     def fresh(self):
-        """A monitor of a service that has just started."""
+        """Return the monitor of a service that has just started."""
         return replication_monitor.ReplicationMonitor(
             self.here, self.client, self.resolver, self.sessions,
             self.database)
@@ -97,7 +97,7 @@ class Case(testtools.TestCase):
             else row.stored[key] == value for key, value in filters.items())]
 
     def command(self, ready, state):
-        """Sessions run from now on unless they are to be refused."""
+        """Run sessions that are not to be refused."""
         self.found = [dataclasses.replace(one, state=state)
                       if one.id in ready and one.id not in self.refused
                       else one for one in self.found]
@@ -114,11 +114,11 @@ class Case(testtools.TestCase):
     def wait(self, seconds):
         self.client.clock.sleep(seconds)
 
-    def two(self):
-        """Volume v2 with a suspended session beside v1."""
+    def add_second(self):
+        """Add volume v2, whose session is suspended as well."""
         self.rows.append(replicated.volume('v2'))
         self.found.append(replicated.session('ssn-v2', 8))
-        self.halves.append(half('rssn-v2', number=80))
+        self.peer_sessions.append(peer_session('rssn-v2', number=80))
 
 
 @ddt.ddt
@@ -127,11 +127,11 @@ class StatusTest(Case):
     def status(self, *groups):
         return self.monitor.get_replication_error_status(None, groups)
 
-    def told(self):
+    def reported(self):
         groups, volumes = self.status()
         return [update['volume_id'] for update in volumes]
 
-    def test_a_volume(self):
+    def test_volume(self):
         self.assertEqual(([], [
             {'volume_id': 'v1', 'replication_status': 'error',
              'replication_extended_status': WHY_PAUSED}]), self.status())
@@ -139,20 +139,20 @@ class StatusTest(Case):
             [{key: ['v1']} for key in ('id', '_name_id', 'group_id')],
             [call.args[0] for call in self.database.volumes.mock_calls])
 
-    def test_one_that_was_never_made_does_not_hide_others(self):
+    def test_volume_that_was_never_created_does_not_hide_others(self):
         group = replicated.group()
         self.rows = [replicated.volume('v1', group=group, launched_at=None),
                      replicated.volume('v2', group=group)]
         self.found = [replicated.session('ssn-g1')]
-        self.assertEqual(['v2'], self.told())
+        self.assertEqual(['v2'], self.reported())
 
-    def test_the_reason_of_the_array(self):
+    def test_reason_given_by_the_array(self):
         self.found = [replicated.session(why='link down')]
         _, (update,) = self.status()
         self.assertEqual(f'{WHY_PAUSED} (link down)',
                          update['replication_extended_status'])
 
-    def test_a_group(self):
+    def test_group(self):
         group, other = replicated.group(), replicated.group('g2')
         self.rows = [replicated.volume('v1', group=group),
                      replicated.volume('v2', group=group)]
@@ -163,55 +163,55 @@ class StatusTest(Case):
         self.assertEqual(['v1', 'v2'],
                          [update['volume_id'] for update in volumes])
 
-    def test_a_volume_that_was_migrated(self):
-        """Its names have the other id. That one's row is another volume."""
+    def test_migrated_volume(self):
+        """Sessions are named after name_id, which may be another's id."""
         self.rows = [replicated.volume('v2', _name_id='v1'),
                      replicated.volume('v1', _name_id='v3')]
-        self.assertEqual(['v2'], self.told())
+        self.assertEqual(['v2'], self.reported())
 
     @ddt.data({'role': sessions.TARGET}, {'state': IN_SYNC},
               {'state': sessions.IDLE}, {'name': 'ssn-other'})
-    def test_a_session_that_is_no_trouble(self, values):
+    def test_session_without_an_error(self, values):
         self.found = [replicated.session(**values)]
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
 
     @ddt.data({'launched_at': None}, {'replication_status': 'failed-over'},
               {'replication_status': 'enabling'}, {'status': 'extending'},
               {'migration_status': 'migrating'},
               {'provider_id': replicated.ids('there')})
-    def test_a_volume_that_is_not_told(self, values):
+    def test_volume_that_is_not_reported(self, values):
         self.rows = [replicated.volume(**values)]
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
 
     @ddt.data({'replication_status': 'error'}, {'status': 'in-use'},
               {'status': 'error'}, {'status': 'error_extending'},
               {'migration_status': 'error'}, {'migration_status': 'success'},
               {'provider_id': None})
-    def test_a_volume_that_is_told(self, values):
+    def test_volume_that_is_reported(self, values):
         self.rows = [replicated.volume(**values)]
-        self.assertEqual(['v1'], self.told())
+        self.assertEqual(['v1'], self.reported())
 
-    def test_nothing_is_told_while_the_back_end_fails_over(self):
+    def test_nothing_is_reported_during_a_failover(self):
         self.database.is_failing_over.return_value = True
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
 
-    def test_one_that_is_busy_keeps_its_group(self):
+    def test_busy_volume_suppresses_its_group(self):
         group = replicated.group()
         self.rows = [replicated.volume('v1', group=group),
                      replicated.volume('v2', group=group, status='extending')]
         self.found = [replicated.session('ssn-g1')]
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
 
-    def test_an_operation_of_a_killed_service(self):
+    def test_operation_of_a_killed_service(self):
         self.rows = [replicated.volume(status='extending')]
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
         self.wait(LONG - 1)
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
         self.wait(1)
-        self.assertEqual(['v1'], self.told())
+        self.assertEqual(['v1'], self.reported())
 
-    def test_a_session_that_ran_in_between(self):
-        self.two()
+    def test_session_that_ran_in_between(self):
+        self.add_second()
         self.rows = [replicated.volume(status='extending')]
         paused, self.found = self.found, self.found[1:]
         self.status()
@@ -222,16 +222,16 @@ class StatusTest(Case):
         self.status()
         self.found = paused
         self.wait(LONG - 1)
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.reported())
         self.wait(LONG)
-        self.assertEqual(['v1'], self.told())
+        self.assertEqual(['v1'], self.reported())
 
 
 @ddt.ddt
 class ResumeTest(Case):
 
-    def test_all_is_well(self):
-        """One call; rows are not read for it."""
+    def test_all_sessions_run(self):
+        """One call to the array; the rows of the volumes are not read."""
         self.found = [running()]
         self.watch()
         self.database.volumes.reset_mock()
@@ -244,7 +244,7 @@ class ResumeTest(Case):
         self.assertEqual([{'replication_status': 'error'}], [
             call.args[0] for call in self.database.volumes.mock_calls])
 
-    def test_a_session_is_resumed(self):
+    def test_session_is_resumed(self):
         with self.assertLogs(LOG, 'INFO') as logs:
             self.assertIs(False, self.watch())
         self.assertEqual([([7], IN_SYNC)], self.commands())
@@ -253,38 +253,38 @@ class ResumeTest(Case):
         self.assertEqual([f'{WHY_PAUSED}. It is resumed.'],
                          [one.getMessage() for one in logs.records])
 
-    def test_the_peer_is_given_a_moment_only(self):
+    def test_peer_is_read_with_a_short_deadline(self):
         self.there.replication.find_many.side_effect = lambda names: \
             self.assertEqual(['probe_deadline'], self.there.inside) or {}
         self.assertIs(True, self.watch())
 
     @ddt.data({'status': 'error'}, {'provider_id': replicated.ids('there')})
-    def test_a_volume_whose_session_may_not_run(self, values):
+    def test_volume_whose_session_must_not_run(self, values):
         self.rows = [replicated.volume(**values)]
         self.watch()
         self.assertEqual([], self.commands())
         self.client.peer_arrays.search.assert_not_called()
 
-    def test_a_failback_deals_with_a_reserved_one(self):
+    def test_volume_being_failed_back_is_not_resumed(self):
         self.resolver.known.return_value = dataclasses.replace(
             KNOWN, failback_in_progress=True)
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
 
-    def test_one_without_ids_is_resumed(self):
+    def test_volume_without_ids_is_resumed(self):
         self.resolver.known.return_value = None
         self.assertIs(False, self.watch())
 
-    def test_one_that_may_not_run_keeps_its_group(self):
+    def test_volume_that_must_not_run_blocks_its_group(self):
         group = replicated.group()
         self.rows = [replicated.volume('v1', group=group),
                      replicated.volume('v2', group=group, status='error')]
         self.found = [replicated.session('ssn-g1')]
-        self.halves = [half('rssn-g1')]
+        self.peer_sessions = [peer_session('rssn-g1')]
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
 
-    def test_one_that_is_elsewhere_is_no_trouble(self):
+    def test_session_of_a_volume_on_another_array_is_ignored(self):
         self.rows = [replicated.volume(system_id='there')]
         with self.assertNoLogs(LOG):
             self.assertIs(False, self.watch())
@@ -292,30 +292,30 @@ class ResumeTest(Case):
     @ddt.data({'role': sessions.SOURCE}, {'state': sessions.FAILED_OVER},
               {'state': sessions.IDLE}, {'peer_session': 9},
               {'name': 'rssn-other'})
-    def test_a_peer_that_may_have_taken_over(self, values):
-        self.halves = [half(**values)]
+    def test_peer_that_may_have_been_failed_over_to(self, values):
+        self.peer_sessions = [peer_session(**values)]
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
 
     @ddt.data({'state': sessions.SUSPENDED}, {'peer_session': 7})
-    def test_a_peer_that_waits(self, values):
-        self.halves = [half(**values)]
+    def test_peer_that_is_ready(self, values):
+        self.peer_sessions = [peer_session(**values)]
         self.assertIs(False, self.watch())
 
-    def test_only_those_of_the_peer(self):
-        self.two()
+    def test_only_sessions_with_the_peer_are_resumed(self):
+        self.add_second()
         self.found[1] = replicated.session('ssn-v2', 8, peer=6)
         self.assertIs(True, self.watch())
         self.assertEqual([([7], IN_SYNC)], self.commands())
 
     @ddt.data({'peer': 6}, {'peer': None})
-    def test_a_session_with_nobody(self, values):
+    def test_session_with_an_unknown_peer(self, values):
         self.found = [replicated.session(**values)]
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
         self.there.replication.find_many.assert_not_called()
 
-    def test_a_peer_that_does_not_answer(self):
+    def test_unreachable_peer(self):
         look = self.there.replication.find_many.side_effect
         self.there.replication.find_many.side_effect = rest.Unreachable('gone')
         with self.assertLogs(LOG, 'WARNING') as logs:
@@ -334,11 +334,11 @@ class ResumeTest(Case):
             self.watch()
         self.assertIn('off', logs.output[0])
 
-    def test_the_array_itself_does_not_answer(self):
+    def test_unreachable_array(self):
         self.here.replication.all.side_effect = rest.Unreachable('gone')
         self.assertRaises(rest.Unreachable, self.watch)
 
-    def test_a_refusal_is_told_once(self):
+    def test_refusal_is_logged_once(self):
         self.refused = {7: 'no link'}
         with self.assertLogs(LOG, 'WARNING') as logs:
             self.assertIs(True, self.watch())
@@ -349,7 +349,7 @@ class ResumeTest(Case):
             [one.getMessage() for one in logs.records])
         self.assertEqual(2, len(self.commands()))
 
-    def test_a_refusal_is_told_again_after_it_was_suspended_anew(self):
+    def test_refusal_is_logged_again_for_a_new_suspension(self):
         self.refused = {7: 'no link'}
         self.watch()
         self.refused = {}
@@ -359,10 +359,10 @@ class ResumeTest(Case):
             self.watch()
         self.assertIn('no room', logs.output[0])
 
-    def test_a_refusal_that_ended_by_itself(self):
+    def test_refusal_is_logged_again_after_the_session_ran(self):
         self.refused = {7: 'no link'}
         self.watch()
-        self.two()
+        self.add_second()
         self.found = self.found[1:]
         self.watch()
         self.found.append(replicated.session())
@@ -370,8 +370,8 @@ class ResumeTest(Case):
             self.watch()
         self.assertIn('no link', logs.output[0])
 
-    def test_one_refusal_of_two(self):
-        self.two()
+    def test_one_of_two_is_refused(self):
+        self.add_second()
         self.refused = {7: 'no'}
         with self.assertLogs(LOG, 'INFO') as logs:
             self.assertIs(True, self.watch())
@@ -382,28 +382,28 @@ class ResumeTest(Case):
 
 
 class LinkTest(Case):
-    """The array says that it does not reach its peer (REP-19)."""
+    """The array reports that it cannot reach its peer (REP-19)."""
 
     def setUp(self):
         super().setUp()
         self.peer_array = rest.PeerArray(
             id=5, name='moon', mgmt_connectivity_state='lost' * 20)
-        self.two()
+        self.add_second()
 
-    def test_all_follow_one_that_runs(self):
+    def test_others_are_resumed_after_the_first_one(self):
         self.rows.append(replicated.volume('v3'))
         self.found.append(replicated.session('ssn-v3', 9))
-        self.halves.append(half('rssn-v3', number=90))
+        self.peer_sessions.append(peer_session('rssn-v3', number=90))
         self.assertIs(False, self.watch())
         self.assertEqual([([8], IN_SYNC), ([7, 9], IN_SYNC)], self.commands())
 
-    def test_none_that_could_run(self):
-        self.halves = []
+    def test_no_session_that_can_be_resumed(self):
+        self.peer_sessions = []
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
 
-    def test_none_follows_one_that_is_refused(self):
-        """Another one is tried the next time."""
+    def test_others_are_not_resumed_after_a_refusal(self):
+        """The next time, another one is tried first."""
         self.refused = {7: 'no link', 8: 'no link'}
         for _ in range(3):
             self.assertIs(True, self.watch())
@@ -411,17 +411,17 @@ class LinkTest(Case):
                          self.commands())
         self.assertEqual(3, self.here.replication.all.call_count)
 
-    def test_one_that_runs_is_read_again(self):
+    def test_sessions_are_read_again_after_the_first_one(self):
         self.refused = {7: 'no link'}
         self.watch()
         self.assertEqual(2, self.here.replication.all.call_count)
 
-    def test_one_alone(self):
+    def test_single_session(self):
         self.found, self.rows = self.found[:1], self.rows[:1]
         self.assertIs(False, self.watch())
         self.assertEqual([([7], IN_SYNC)], self.commands())
 
-    def test_the_word_is_told_once(self):
+    def test_link_state_is_logged_once(self):
         self.refused = {7: 'no link', 8: 'no link'}
         with self.assertLogs(LOG, 'WARNING') as logs:
             self.watch()
@@ -441,8 +441,8 @@ class LinkTest(Case):
 @ddt.ddt
 class TransitionTest(Case):
 
-    def test_trouble_is_told_once(self):
-        self.halves = []
+    def test_suspension_is_logged_once(self):
+        self.peer_sessions = []
         with self.assertLogs(LOG, 'INFO') as logs:
             self.assertIs(True, self.watch())
             self.assertIs(True, self.watch())
@@ -450,8 +450,8 @@ class TransitionTest(Case):
                          [one.getMessage() for one in logs.records])
         self.assertEqual('ERROR', logs.records[0].levelname)
 
-    def test_its_end_is_told_once(self):
-        self.halves = []
+    def test_end_of_suspension_is_logged_once(self):
+        self.peer_sessions = []
         self.watch()
         self.found = [running()]
         with self.assertLogs(LOG, 'INFO') as logs:
@@ -462,7 +462,7 @@ class TransitionTest(Case):
              'is not suspended any more.'],
             [one.getMessage() for one in logs.records])
 
-    def test_a_row_in_error_is_set_right(self):
+    def test_replication_status_is_reset(self):
         self.found = [running()]
         self.row = replicated.volume(
             replication_status='error',
@@ -475,7 +475,7 @@ class TransitionTest(Case):
         self.assertEqual('enabled', self.row.stored['replication_status'])
 
     @ddt.data({'status': 'error'}, {'provider_id': replicated.ids('there')})
-    def test_a_row_that_stays_in_error(self, values):
+    def test_volume_whose_replication_status_is_not_reset(self, values):
         self.found = [running()]
         self.row = replicated.volume(replication_status='error', **values)
         self.rows = [self.row]
@@ -484,14 +484,14 @@ class TransitionTest(Case):
 
     @ddt.data({'role': sessions.TARGET}, {'state': sessions.IDLE},
               {'name': 'ssn-v2'})
-    def test_a_session_that_does_not_set_right(self, values):
+    def test_session_that_does_not_reset_the_replication_status(self, values):
         self.found = [replicated.session(**{'state': IN_SYNC, **values})]
         self.row = replicated.volume(replication_status='error')
         self.rows = [self.row]
         self.watch()
         self.assertEqual([], self.row.writes)
 
-    def test_nothing_is_set_right_while_the_back_end_fails_over(self):
+    def test_replication_status_is_not_reset_during_a_failover(self):
         self.found = [running()]
         self.database.is_failing_over.return_value = True
         self.row = replicated.volume(replication_status='error')
@@ -499,7 +499,7 @@ class TransitionTest(Case):
         self.watch()
         self.assertEqual([], self.row.writes)
 
-    def test_a_row_that_changed_meanwhile(self):
+    def test_replication_status_is_not_reset_if_the_row_changed(self):
         self.found = [running()]
         self.row = replicated.volume(replication_status='error')
         self.rows = [self.row]
@@ -507,7 +507,7 @@ class TransitionTest(Case):
         self.watch()
         self.assertEqual('error', self.row.stored['replication_status'])
 
-    def test_a_group_is_set_right_with_its_last_volume(self):
+    def test_group_is_reset_with_its_last_volume(self):
         group = replicated.group(replication_status='error')
         self.rows = group.volumes = group.stored['volumes'] = [
             replicated.volume('v1', group=group, replication_status='error'),
@@ -525,149 +525,149 @@ class TransitionTest(Case):
 
 @ddt.ddt
 class MissingTest(Case):
-    """A volume that Cinder believes to be replicated has no session."""
+    """A volume with replication enabled in Cinder has no session."""
 
     def setUp(self):
         super().setUp()
         self.found = []
 
-    def told(self):
-        """Whether the log tells of a look that v1 is not replicated."""
+    def reported(self):
+        """Return whether the log says that v1 is not replicated."""
         with self.assertLogs(LOG, 'DEBUG') as logs:
             LOG.debug('a look')
             self.assertIs(False, self.watch())
         return any('Volume v1 is not replicated' in text
                    for text in logs.output)
 
-    def test_a_session_that_is_gone(self):
-        self.assertTrue(self.told())
+    def test_missing_session(self):
+        self.assertTrue(self.reported())
         update, = self.row.writes
         self.assertEqual('error', update['replication_status'])
         self.assertIn('here.example.org has no replication session',
                       update['replication_extended_status'])
         self.here.replication.find_many.assert_called_once_with(
             ['ssn-v1', 'rssn-v1'])
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
 
-    def test_a_session_that_is_idle(self):
+    def test_idle_session(self):
         self.found = [replicated.session(state=sessions.IDLE)]
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
 
     @ddt.data({'state': IN_SYNC}, {'state': sessions.FAILED_OVER},
               {'state': IN_SYNC, 'role': sessions.TARGET},
               {'state': IN_SYNC, 'name': 'rssn-v1'})
-    def test_a_session_that_is_there(self, values):
+    def test_existing_session(self, values):
         self.found = [replicated.session(**values)]
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.here.replication.find_many.assert_not_called()
 
-    def test_a_session_that_was_made_just_now(self):
+    def test_session_that_was_just_created(self):
         self.here.replication.find_many.side_effect = None
         self.here.replication.find_many.return_value = {'ssn-v1': running()}
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.assertEqual([], self.row.writes)
 
-    def test_a_session_that_is_idle_still(self):
+    def test_session_that_is_still_idle(self):
         self.here.replication.find_many.side_effect = None
         self.here.replication.find_many.return_value = {
             'ssn-v1': replicated.session(state=sessions.IDLE)}
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
 
     @ddt.data(None, dataclasses.replace(KNOWN, failback_in_progress=True))
-    def test_one_that_is_not_here_or_on_its_way(self, known):
+    def test_volume_on_another_array_or_being_failed_back(self, known):
         self.resolver.known.return_value = known
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
 
-    def test_one_whose_ids_say_that_it_is_not_replicated(self):
-        """The service was killed before Cinder saved that."""
+    def test_volume_whose_ids_are_not_marked_as_replicated(self):
+        """The service was killed before Cinder saved the status."""
         self.resolver.known.return_value = dataclasses.replace(
             KNOWN, replicated=False)
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
 
-    def test_one_that_is_busy_is_looked_at_again(self):
+    def test_busy_volume_is_checked_again(self):
         self.row = replicated.volume(status='extending')
         self.rows = [self.row]
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.here.replication.find_many.assert_not_called()
         self.wait(LONG)
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.row.__dict__.update(status='available')
         self.row.meanwhile(status='available')
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
 
-    def test_nothing_while_the_back_end_fails_over(self):
+    def test_nothing_is_reported_during_a_failover(self):
         self.database.is_failing_over.return_value = True
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.database.is_failing_over.return_value = False
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
 
-    def test_a_row_that_changed_meanwhile(self):
+    def test_row_that_changed(self):
         group = replicated.group()
         self.row = replicated.volume(group=group)
         self.rows = [self.row]
         self.row.on_write = lambda: self.row.meanwhile(
             replication_status='disabling')
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
         self.assertEqual('disabling', self.row.stored['replication_status'])
         self.assertEqual([], group.writes)
 
     @ddt.data((True, ['ssn-g1', 'rssn-g1']), (False, ['ssn-v1', 'rssn-v1']))
     @ddt.unpack
-    def test_a_volume_in_a_group(self, shared, names):
+    def test_group_member(self, shared, names):
         group = replicated.group()
         self.rows = [replicated.volume(group=group)]
         self.resolver.known.return_value = dataclasses.replace(
             KNOWN, shared=shared)
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
         self.here.replication.find_many.assert_called_once_with(names)
         self.assertEqual([{'replication_status': 'error'}], group.writes)
         self.assertEqual('error', group.stored['replication_status'])
 
-    def test_a_group_of_another_status_stays(self):
+    def test_group_that_is_not_enabled_is_not_changed(self):
         group = replicated.group(replication_status='disabled')
         self.rows = [replicated.volume(group=group)]
-        self.assertTrue(self.told())
+        self.assertTrue(self.reported())
         self.assertEqual('disabled', group.stored['replication_status'])
 
-    def test_one_that_grows_is_no_trouble_of_its_group(self):
-        """The array may want the session of all idle meanwhile."""
+    def test_extending_a_member_does_not_affect_its_group(self):
+        """The array may require an idle session to extend a volume."""
         group = replicated.group()
         self.rows = [replicated.volume('v1', group=group),
                      replicated.volume('v2', group=group, status='extending')]
         self.resolver.known.return_value = dataclasses.replace(
             KNOWN, shared=True)
-        self.assertFalse(self.told())
+        self.assertFalse(self.reported())
 
-    def looks(self):
-        """How often rows that are replicated are read in a look."""
+    def queries(self):
+        """Return how often a check queries volumes that are replicated."""
         self.database.volumes.reset_mock()
         self.watch()
         return [call.args[0] for call in self.database.volumes.mock_calls
                 ].count({'replication_status': 'enabled'})
 
-    def test_rows_are_read_each_quarter_of_an_hour(self):
+    def test_rows_are_read_every_15_minutes(self):
         self.found = [running()]
-        self.assertEqual(1, self.looks())
+        self.assertEqual(1, self.queries())
         self.wait(LONG - 1)
-        self.assertEqual(0, self.looks())
+        self.assertEqual(0, self.queries())
         self.wait(1)
-        self.assertEqual(1, self.looks())
+        self.assertEqual(1, self.queries())
         self.wait(LONG - 1)
-        self.assertEqual(0, self.looks())
+        self.assertEqual(0, self.queries())
 
-    def test_rows_are_read_when_a_session_is_gone(self):
-        self.two()
+    def test_rows_are_read_when_a_session_is_missing(self):
+        self.add_second()
         self.found = [running(), running('ssn-v2', 8)]
-        self.assertEqual(1, self.looks())
-        self.assertEqual(0, self.looks())
+        self.assertEqual(1, self.queries())
+        self.assertEqual(0, self.queries())
         self.found = [running()]
-        self.assertEqual(1, self.looks())
+        self.assertEqual(1, self.queries())
         self.rows = self.rows[:1]
-        self.assertEqual(1, self.looks())
-        self.assertEqual(0, self.looks())
+        self.assertEqual(1, self.queries())
+        self.assertEqual(0, self.queries())
 
-    def test_a_new_session_is_no_reason(self):
+    def test_rows_are_not_read_for_a_new_session(self):
         self.found = [running()]
-        self.looks()
+        self.queries()
         self.found = [running(), running('ssn-v2', 8)]
-        self.assertEqual(0, self.looks())
+        self.assertEqual(0, self.queries())
