@@ -244,7 +244,7 @@ class TestCase(unittest.TestCase):
         try:
             yield
         finally:
-            self.log.let_go(volume)
+            self.log.released(volume)
 
     def _record_locks(self):
         @contextlib.contextmanager

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sources of clones: what is noted in rows, what is asked of the flow."""
+"""Sources of clones: marks in their rows, and requests to the clone flow."""
 
 import dataclasses
 from unittest import mock
@@ -52,7 +52,7 @@ class CloneSourcesTest(base.BaseTestCase):
         self.resolver.resolve.return_value = source
         return self.sources.taken(self.snapshot)
 
-    def test_a_snapshot_that_knows_its_volume(self):
+    def test_snapshot_with_the_id_of_its_volume(self):
         found = ArraySnapshot(snapshot=3, group=5, volume=6)
         self.assertIs(found, self.taken(found))
         self.resolver.resolve_snapshot.assert_called_once_with(self.snapshot)
@@ -62,7 +62,7 @@ class CloneSourcesTest(base.BaseTestCase):
               (ArrayVolume(group=5, view=8, origin=7), 7),
               (ArrayVolume(group=5, volume=6, origin=7), 6))
     @ddt.unpack
-    def test_the_volume_of_a_snapshot(self, source, volume):
+    def test_volume_id_from_the_volume_of_the_snapshot(self, source, volume):
         found = ArraySnapshot(snapshot=3, group=5)
         self.assertEqual(dataclasses.replace(found, volume=volume),
                          self.taken(found, source))
@@ -70,19 +70,19 @@ class CloneSourcesTest(base.BaseTestCase):
 
     @ddt.data((False, False), (True, False), (False, True))
     @ddt.unpack
-    def test_images_of_other_volumes(self, by_itself, by_source):
+    def test_snapshot_may_contain_other_volumes(self, by_itself, by_source):
         found = ArraySnapshot(snapshot=3, group=5, shared=by_itself)
         self.assertIs(
             by_itself or by_source,
             self.taken(found, ArrayVolume(group=5, volume=6, shared=by_source)
                        ).shared)
 
-    def test_a_volume_that_has_left_the_group(self):
+    def test_volume_was_moved_out_of_the_group_of_the_snapshot(self):
         found = ArraySnapshot(snapshot=3, group=5)
         self.assertIs(found, self.taken(
             found, ArrayVolume(group=50, volume=6, shared=True)))
 
-    def test_a_row_is_marked(self):
+    def test_mark_row(self):
         noted = self.sources.marked(self.snapshot, mock.sentinel.find)
         self.assertIs(self.resolver.rewrite.return_value, noted)
         row, find, change = self.resolver.rewrite.call_args.args
@@ -91,7 +91,7 @@ class CloneSourcesTest(base.BaseTestCase):
             ArraySnapshot(snapshot=3, group=5, named='x', has_clones=True),
             change(ArraySnapshot(snapshot=3, group=5, named='x')))
 
-    def test_what_is_asked_for(self):
+    def test_clone_request(self):
         volume = rows.volume(id=CLONE_ID, name_id=DATA_ID, size=3)
         self.assertEqual(
             clones.CloneRequest(
@@ -104,7 +104,7 @@ class CloneSourcesTest(base.BaseTestCase):
                                  ArrayVolume(group=5, volume=6)))
         self.replication.link_for_new.assert_called_once_with(volume)
 
-    def test_types_of_clone_and_source(self):
+    def test_dedup_of_clone_and_source(self):
         kind = rows.volume_type(NODEDUP)
         backing = ArrayVolume(group=5, volume=6)
         for volume, source, expected in [
@@ -114,7 +114,7 @@ class CloneSourcesTest(base.BaseTestCase):
                 rows.volume(volume_type=source), 2, backing)
             self.assertEqual(expected, (request.dedup, request.source_dedup))
 
-    def test_replicated_clones_and_sources(self):
+    def test_replication_of_clone_and_source(self):
         self.replication.link_for_new.return_value = mock.sentinel.link
         request = self.sources.request(rows.volume(), rows.volume(), 2,
                                        ArrayVolume(group=5, volume=6))
@@ -136,6 +136,7 @@ class CloneSourcesTest(base.BaseTestCase):
 
 
 class FindTest(base.BaseTestCase):
+    """Look up the parents of clones on an array."""
 
     def setUp(self):
         super().setUp()
@@ -152,7 +153,7 @@ class FindTest(base.BaseTestCase):
             for name, backing in found.items()}
         return clone_sources.find(self.array, [self.clone])
 
-    def test_names(self):
+    def test_names_of_a_clone_of_a_snapshot(self):
         self.assertEqual({}, self.find())
         self.array.snapshots.find_many.assert_called_once_with([
             naming.snapshot(rows.SNAPSHOT_ID), naming.clone_source(DATA_ID)])
@@ -163,17 +164,17 @@ class FindTest(base.BaseTestCase):
         self.array.snapshots.find_many.assert_called_once_with([
             naming.clone_source(DATA_ID)])
 
-    def test_from_a_snapshot(self):
+    def test_parent_is_the_snapshot_in_cinder(self):
         self.assertEqual(
             {CLONE_ID: clone_sources.Parent(self.shown, False)},
             self.find(shown=self.shown))
 
-    def test_its_own_snapshot_is_the_parent(self):
+    def test_hidden_snapshot_takes_precedence(self):
         self.assertEqual(
             {CLONE_ID: clone_sources.Parent(self.hidden, True)},
             self.find(shown=self.shown, hidden=self.hidden))
 
-    def test_a_clone_with_its_parent(self):
+    def test_add_parent_to_the_ids_of_a_clone(self):
         self.assertEqual(
             ArrayVolume(group=1, volume=2, parent=4, parent_group=6,
                         hidden_parent=True),

@@ -84,12 +84,12 @@ class DeletionTestCase(doubles.TestCase):
             self.array, self.known, self.hosts, self.sessions, self.others)
 
     def has(self, backing):
-        """Let a backing be what the row says."""
+        """Set the ids in the row of the volume."""
         self.known.known.return_value = backing
 
     def done(self):
-        """What was done, without what was only looked at."""
-        looks = ('resolver.', 'let_go', 'array.identity.',
+        """Return the calls without mere lookups."""
+        looks = ('resolver.', 'released', 'array.identity.',
                  'array.snapshots.find',
                  'array.snapshots.is_hidden', 'array.snapshots.of_group',
                  'array.volumes.find')
@@ -104,23 +104,23 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertIsNone(self.deletion.delete_volume(self.volume, **more))
         return self.done()
 
-    def test_it_is_not_flattened_meanwhile(self):
-        """The row is looked at when it is held."""
+    def test_volume_is_held_during_the_deletion(self):
+        """It cannot be flattened; its row is read while it is held."""
         self.delete()
         calls = self.calls()
         self.assertEqual([call.resolver.held(self.volume),
                           call.resolver.known(self.volume)], calls[:2])
-        self.assertEqual(call.let_go(self.volume), calls[-1])
+        self.assertEqual(call.released(self.volume), calls[-1])
 
-    def test_one_that_is_being_flattened(self):
+    def test_volume_being_flattened_is_busy(self):
         self.known.held.side_effect = IN_USE
         error = self.raised(exception.VolumeIsBusy,
                             self.deletion.delete_volume, self.volume)
         self.assertIn('cv-v1 is needed', str(error))
         self.assertEqual([], self.done())
 
-    def test_it_and_its_lock_go(self):
-        """The time for that begins after the looks."""
+    def test_volume_and_the_lock_of_its_group_are_deleted(self):
+        """Lookups do not count toward the deadline of the deletion."""
         self.assertEqual([
             call.deadline(fresh=True),
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
@@ -131,43 +131,43 @@ class DeleteVolumeTest(DeletionTestCase):
                           call.resolver.names_of(self.volume, PLAIN)],
                          self.calls()[1:3])
 
-    def test_a_view_has_no_name_of_a_kept_volume(self):
+    def test_view_is_not_looked_up_by_the_name_of_a_hidden_volume(self):
         self.has(dataclasses.replace(VIEW, parent=None, hidden_parent=False))
         self.delete()
         self.assertEqual(['cv-v1'],
                          self.array.identity.volume.call_args.args[1])
         self.assertEqual([], self.calls('forget_group'))
 
-    def test_what_the_caller_has_seen_is_not_looked_at(self):
+    def test_volume_seen_by_the_caller_is_not_looked_up(self):
         self.assertEqual(3, len(self.delete(seen=True)))
         self.assertEqual([], self.calls('array.identity'))
 
-    def test_the_lock_of_a_shared_group_stays(self):
+    def test_lock_of_a_shared_group_is_not_deleted(self):
         self.has(dataclasses.replace(PLAIN, shared=True))
         self.volume.group_id = 'g'
         self.delete()
         self.assertEqual([], self.calls('forget_group', 'array.volumes'))
 
-    def test_what_could_not_be_managed_stays_on_the_array(self):
+    def test_volume_that_could_not_be_managed_stays_on_the_array(self):
         self.volume.status = 'error_managing_deleting'
         self.assertEqual([call.unmanaging.end(self.volume)], self.delete())
 
-    def test_one_that_is_needed_is_busy(self):
+    def test_volume_in_use_is_busy(self):
         self.try_volume.side_effect = IN_USE
         error = self.raised(exception.VolumeIsBusy,
                             self.deletion.delete_volume, self.volume)
         self.assertIn('volume-v1', str(error))
         self.assertIn('is needed', str(error))
 
-    def test_one_that_was_never_whole_is_in_error(self):
-        """As busy it would become available."""
+    def test_incomplete_volume_in_use_is_an_error(self):
+        """If it were reported as busy, it would become available."""
         self.volume.launched_at = None
         self.try_volume.side_effect = IN_USE
         error = self.raised(exception.VolumeBackendAPIException,
                             self.deletion.delete_volume, self.volume)
         self.assertIn('is needed', str(error))
 
-    def test_what_was_renamed_stays(self):
+    def test_renamed_volume_is_not_deleted(self):
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = None
         self.known.check_not_renamed.side_effect = exceptions.ObjectRenamed
@@ -178,7 +178,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertEqual([], self.done())
 
     @ddt.data(None, ArrayVolume(group=5, volume=32))
-    def test_ids_of_something_else_delete_nothing(self, found):
+    def test_ids_of_another_volume_delete_nothing(self, found):
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = found
         self.delete()
@@ -188,7 +188,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertEqual(found is None,
                          bool(self.known.check_not_renamed.call_count))
 
-    def test_what_is_gone_leaves_its_parent(self):
+    def test_missing_volume_releases_its_parent(self):
         self.has(THIN)
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = None
@@ -199,8 +199,8 @@ class DeleteVolumeTest(DeletionTestCase):
 
     # Replication
 
-    def test_replication_ends_first(self):
-        """If the volume has to stay, it must not be without a copy."""
+    def test_replication_is_stopped_first(self):
+        """Unless the volume cannot be deleted: it must keep its replica."""
         replicated = dataclasses.replace(PLAIN, replicated=True)
         self.has(replicated)
         self.assertEqual([
@@ -211,7 +211,7 @@ class DeleteVolumeTest(DeletionTestCase):
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
             call.forget_group(SYSTEM, 5)], self.delete())
 
-    def test_replication_stays_if_the_volume_does(self):
+    def test_replication_is_not_stopped_if_the_volume_is_needed(self):
         self.has(dataclasses.replace(PLAIN, replicated=True))
         self.array.deferred.is_volume_needed.side_effect = IN_USE
         self.assertRaises(exception.VolumeIsBusy,
@@ -220,7 +220,7 @@ class DeleteVolumeTest(DeletionTestCase):
 
     # Clones
 
-    def test_one_with_clones_is_hidden(self):
+    def test_volume_with_clones_is_hidden(self):
         cloned = dataclasses.replace(PLAIN, has_clones=True)
         self.has(cloned)
         self.retire.return_value = False
@@ -229,13 +229,13 @@ class DeleteVolumeTest(DeletionTestCase):
             call.retire_volume(self.array, cloned, ['cv-v1']), call.free(5),
             call.purge(self.array, 5, {31})], self.delete())
 
-    def test_one_with_clones_that_are_gone_goes(self):
+    def test_volume_whose_clones_are_gone_is_deleted(self):
         self.has(dataclasses.replace(PLAIN, has_clones=True))
         self.retire.return_value = True
         self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
                          self.delete()[-2:])
 
-    def test_clones_that_nobody_noted(self):
+    def test_clones_that_are_not_recorded_in_the_row(self):
         self.try_volume.return_value = False
         self.retire.return_value = False
         self.assertEqual([
@@ -245,7 +245,7 @@ class DeleteVolumeTest(DeletionTestCase):
             call.retire_volume(self.array, PLAIN, ['cv-v1']), call.free(5),
             call.purge(self.array, 5, {31})], self.delete())
 
-    def test_hosts_of_the_driver_let_go(self):
+    def test_volume_is_unmapped_from_hosts_of_the_driver(self):
         self.try_volume.side_effect = [MAPPED, True]
         attempt = call.try_delete_volume(self.array, PLAIN, ['cv-v1'])
         self.assertEqual([
@@ -253,15 +253,15 @@ class DeleteVolumeTest(DeletionTestCase):
             call.detach.disconnect_ours(PLAIN), attempt,
             call.forget_group(SYSTEM, 5)], self.delete())
 
-    def test_other_hosts_do_not(self):
+    def test_volume_mapped_to_other_hosts_is_busy(self):
         self.try_volume.side_effect = MAPPED
         self.assertRaises(exception.VolumeIsBusy,
                           self.deletion.delete_volume, self.volume)
         self.assertEqual(2, self.try_volume.call_count)
 
-    # Parents
+    # Parents of clones
 
-    def test_the_parent_goes_with_its_clone(self):
+    def test_hidden_parent_is_deleted_with_the_clone(self):
         self.has(HIDING)
         self.array.snapshots.is_hidden.return_value = True
         self.assertEqual([
@@ -272,24 +272,24 @@ class DeleteVolumeTest(DeletionTestCase):
             call.free(6), call.purge(self.array, 6, NONE)], self.delete())
         self.array.snapshots.is_hidden.assert_called_once_with(8, 6)
 
-    def test_a_parent_that_is_gone_is_not_deleted(self):
-        """Its id may be another snapshot's by now (OBJ-7)."""
+    def test_missing_parent_is_not_deleted(self):
+        """Its id may now belong to another snapshot (OBJ-7)."""
         self.has(HIDING)
         self.array.snapshots.is_hidden.return_value = False
         self.delete()
         self.try_volume.assert_called_once_with(self.array, THIN, ['cv-v1'])
 
-    def test_one_that_has_no_parent_any_more(self):
+    def test_volume_without_a_parent(self):
         self.has(dataclasses.replace(PLAIN, hidden_parent=True))
         self.delete()
         self.assertEqual([], self.calls('array.snapshots'))
 
-    def test_one_whose_parent_is_shown_is_not_asked_for_it(self):
+    def test_parent_that_is_a_snapshot_in_cinder_is_not_looked_up(self):
         self.has(THIN)
         self.delete()
         self.assertEqual([], self.calls('array.snapshots.is_hidden'))
 
-    def test_the_parent_of_a_hidden_clone_is_hidden(self):
+    def test_parent_of_a_hidden_clone_is_hidden_too(self):
         cloned = dataclasses.replace(HIDING, has_clones=True)
         self.has(cloned)
         self.array.snapshots.is_hidden.return_value = True
@@ -300,13 +300,13 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertCountEqual([call.purge(self.array, 5, {31}),
                                call.purge(self.array, 6, {31})], done[7:])
 
-    def test_a_view_that_moves_is_looked_at_by_itself(self):
+    def test_view_being_regrouped_is_looked_up_alone(self):
         self.has(dataclasses.replace(VIEW, regrouping=True))
         self.array.snapshots.is_hidden.return_value = True
         self.delete()
         self.assertEqual([], self.calls('array.snapshots.of_group'))
 
-    def test_one_call_shows_the_parent_of_a_view_that_was_seen(self):
+    def test_one_call_finds_the_parent_of_a_view_that_was_seen(self):
         self.has(VIEW)
         self.array.snapshots.of_group.return_value = []
         self.delete(seen=True)
@@ -314,7 +314,7 @@ class DeleteVolumeTest(DeletionTestCase):
 
     @ddt.data((True, 0), (False, 1))
     @ddt.unpack
-    def test_one_call_shows_a_view_and_its_parent(self, among, looks):
+    def test_one_call_finds_a_view_and_its_parent(self, among, looks):
         self.has(VIEW)
         siblings = [rest.Snapshot(id=8)]
         snapshots = self.array.snapshots
@@ -331,7 +331,7 @@ class DeleteVolumeTest(DeletionTestCase):
             self.array, dataclasses.replace(VIEW, hidden_parent=False),
             ['cv-v1'])
 
-    def test_a_view_of_another_name_is_not_deleted(self):
+    def test_view_with_another_name_is_not_deleted(self):
         self.has(VIEW)
         self.array.snapshots.of_group.return_value = []
         self.array.identity.is_view_among.return_value = False
@@ -340,9 +340,9 @@ class DeleteVolumeTest(DeletionTestCase):
         self.delete()
         self.assertEqual([], self.calls('try_delete_volume'))
 
-    # What was cut short
+    # After interrupted operations
 
-    def test_one_that_was_moved_goes_where_it_is(self):
+    def test_volume_is_deleted_in_the_group_it_was_moved_to(self):
         moving = dataclasses.replace(PLAIN, regrouping=True)
         there = dataclasses.replace(moving, group=9, shared=True)
         self.has(moving)
@@ -357,7 +357,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.array.identity.volume.assert_called_once_with(
             there, ['cv-v1', 'cdel-31'])
 
-    def test_one_that_was_moved_and_is_gone_leaves_its_group(self):
+    def test_own_group_of_a_missing_moved_volume_is_deleted(self):
         self.has(dataclasses.replace(PLAIN, regrouping=True))
         self.known.settled.side_effect = rest.NotFound('gone')
         self.assertEqual([
@@ -368,7 +368,7 @@ class DeleteVolumeTest(DeletionTestCase):
             [call(dataclasses.replace(PLAIN, regrouping=True))] * 2,
             self.known.settled.call_args_list)
 
-    def test_one_that_was_moved_may_be_another_by_now(self):
+    def test_moved_volume_with_the_id_of_another(self):
         self.has(dataclasses.replace(PLAIN, regrouping=True))
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = PLAIN
@@ -377,7 +377,8 @@ class DeleteVolumeTest(DeletionTestCase):
 
     @ddt.data(('ccg-g', 1, 1), ('ccg-g', 0, 1), ('somebodys', 1, 0))
     @ddt.unpack
-    def test_the_group_it_never_joined_in_cinder(self, name, gone, asked):
+    def test_group_that_the_volume_only_joined_on_the_array(
+            self, name, gone, asked):
         self.has(dataclasses.replace(PLAIN, shared=True))
         self.array.volumes.group.return_value = rest.VolumeGroup(
             id=5, name=name)
@@ -390,14 +391,14 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertEqual([call.forget_group(SYSTEM, 5)] * gone * asked,
                          self.calls('forget_group'))
 
-    def test_that_group_may_be_gone(self):
+    def test_group_that_the_volume_joined_is_gone(self):
         self.has(dataclasses.replace(PLAIN, shared=True))
         self.array.volumes.group.side_effect = rest.NotFound('gone')
         self.delete()
         self.array.volumes.group.assert_called_once_with(5)
 
-    def test_what_a_flattening_left(self):
-        """The copy, and the view that was to be given up."""
+    def test_leftovers_of_an_interrupted_flattening(self):
+        """The unfinished copy, and the view that was to be deleted."""
         self.has(dataclasses.replace(PLAIN, flattening=True))
         self.array.volumes.find_view.return_value = dataclasses.replace(
             VIEW, hidden_parent=False)
@@ -415,14 +416,14 @@ class DeleteVolumeTest(DeletionTestCase):
 
     @ddt.data((TAKEN, 1), (None, 0))
     @ddt.unpack
-    def test_a_flattening_whose_view_is_gone(self, parent, count):
+    def test_interrupted_flattening_whose_view_is_gone(self, parent, count):
         self.has(dataclasses.replace(PLAIN, flattening=True))
         self.array.snapshots.find.return_value = parent
         self.delete()
         self.assertEqual([call.purge(self.array, 6)] * count,
                          self.calls('purge', 'array.deferred'))
 
-    def test_what_no_flattening_left_is_not_looked_for(self):
+    def test_no_lookup_of_leftovers_without_a_flattening(self):
         self.delete()
         self.assertEqual([], self.calls('array.volumes', 'array.snapshots'))
 
@@ -436,7 +437,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.has(None)
 
     def finds(self, *, parent=None, shown=None, volume=None):
-        """Let the array have a volume, its hidden parent, or a snapshot."""
+        """Let lookups by name find a parent, a snapshot or the volume."""
         self.array.snapshots.find.side_effect = {
             'ccs-v1': parent, 'cs-s1': shown}.get
         self.array.volumes.find.side_effect = (
@@ -446,7 +447,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.deletion.delete_volume(self.volume)
         return self.done()
 
-    def test_nothing_is_there(self):
+    def test_nothing_found(self):
         self.assertEqual([
             call.deadline(fresh=True),
             call.delete_own_group_by_name(self.array, 'cvg-v1')],
@@ -454,14 +455,14 @@ class DeleteByNameTest(DeletionTestCase):
         self.known.check_here.assert_called_once_with(self.volume)
         self.array.snapshots.find_view.assert_called_once_with('cview-v1')
 
-    def test_nothing_is_deleted_where_another_array_has_it(self):
+    def test_nothing_is_deleted_if_the_volume_is_on_another_array(self):
         self.known.check_here.side_effect = exceptions.ArrayNotActive
         self.assertRaises(exceptions.ArrayNotActive,
                           self.deletion.delete_volume, self.volume)
         self.assertEqual([], self.calls('array', 'delete_own_group_by_name'))
 
-    def test_remains(self):
-        """Its own group, a temporary view and the hidden snapshot."""
+    def test_leftovers_without_a_volume(self):
+        """Its own group, a temporary view and the hidden parent."""
         self.finds(parent=TAKEN)
         self.own_group.return_value = 5
         self.array.snapshots.find_view.return_value = (41, 6)
@@ -475,13 +476,13 @@ class DeleteByNameTest(DeletionTestCase):
             call.array.snapshots.delete_parent(8, 6, ['ccs-v1']),
             call.free(6), call.purge(self.array, 6)], self.delete())
 
-    def test_copies_that_are_left_are_swept(self):
+    def test_replicas_are_swept(self):
         self.known.may_be_replicated.return_value = True
         self.assertEqual(call.replication.sweep(self.volume, 'v1'),
                          self.delete()[0])
         self.known.may_be_replicated.assert_called_once_with(self.volume)
 
-    def test_a_volume_may_have_clones_and_a_shared_group(self):
+    def test_found_volume_may_have_clones_and_a_shared_group(self):
         self.finds(volume=PLAIN)
         self.retire.return_value = True
         expected = dataclasses.replace(PLAIN, has_clones=True, shared=True)
@@ -492,14 +493,14 @@ class DeleteByNameTest(DeletionTestCase):
             call.delete_own_group_by_name(self.array, 'cvg-v1')],
             self.delete())
 
-    def test_one_that_stays_keeps_what_it_needs(self):
+    def test_hidden_volume_keeps_its_group_and_parent(self):
         self.finds(volume=PLAIN, parent=TAKEN)
         self.retire.return_value = False
         self.delete()
         self.assertEqual([], self.calls(
             'delete_own_group_by_name', 'array.snapshots.delete_parent'))
 
-    def test_a_copy_has_a_group_of_its_own(self):
+    def test_replica_has_its_own_group(self):
         self.finds(volume=PLAIN)
         self.known.may_be_copy.return_value = True
         self.delete()
@@ -508,13 +509,14 @@ class DeleteByNameTest(DeletionTestCase):
     @ddt.data(('then', []),
               (None, [call.detach.disconnect_all(PLAIN)]))
     @ddt.unpack
-    def test_hosts_of_one_that_was_never_whole(self, launched_at, expected):
+    def test_incomplete_volume_is_unmapped_from_all_hosts(
+            self, launched_at, expected):
         self.volume.launched_at = launched_at
         self.finds(volume=PLAIN)
         self.delete()
         self.assertEqual(expected, self.calls('detach'))
 
-    def test_its_replication_ends_first(self):
+    def test_replication_is_stopped_first(self):
         self.finds(volume=PLAIN)
         self.known.may_be_replicated.return_value = True
         done = self.delete()
@@ -529,8 +531,8 @@ class DeleteByNameTest(DeletionTestCase):
     @ddt.data((TAKEN, None, True), (None, TAKEN, False), (
         TAKEN, ArraySnapshot(snapshot=1, group=2), True))
     @ddt.unpack
-    def test_its_parent(self, parent, shown, hides):
-        """A snapshot made for it alone comes before one that Cinder has."""
+    def test_parent(self, parent, shown, hides):
+        """A hidden snapshot takes precedence over the snapshot in Cinder."""
         self.volume.snapshot_id = 's1'
         self.finds(volume=PLAIN, parent=parent, shown=shown)
         self.delete()
@@ -538,8 +540,8 @@ class DeleteByNameTest(DeletionTestCase):
         self.assertEqual((8, 6, hides), (
             backing.parent, backing.parent_group, backing.hidden_parent))
 
-    def test_the_id_that_is_in_its_names(self):
-        """Of a migrated volume, either id may be."""
+    def test_name_of_a_migrated_volume(self):
+        """Its name on the array may contain either id."""
         self.known.name_ids.side_effect = lambda volume: ['v0', 'v1']
         self.volume.name_id = 'v0'
         self.finds(volume=PLAIN)
@@ -549,24 +551,24 @@ class DeleteByNameTest(DeletionTestCase):
             self.array, mock.ANY, ['cv-v1', 'rcv-v1'])
         self.own_group.assert_called_once_with(self.array, 'cvg-v1')
 
-    def test_without_any_it_is_the_id_of_names(self):
+    def test_own_group_is_named_by_the_name_id(self):
         self.volume.name_id = 'v0'
         self.delete()
         self.own_group.assert_called_once_with(self.array, 'cvg-v0')
 
 
 @ddt.ddt
-class PartsTest(DeletionTestCase):
-    """What other operations ask for."""
+class OtherMethodsTest(DeletionTestCase):
+    """Methods that other operations use."""
 
-    def test_copies_are_unmapped(self):
+    def test_replicas_are_unmapped(self):
         self.deletion.release_copies([1, 2])
         self.assertEqual(
             [call.detach.disconnect_ours(ArrayVolume(group=0, volume=1)),
              call.detach.disconnect_ours(ArrayVolume(group=0, volume=2))],
             self.done())
 
-    def test_copies_leave_their_parents(self):
+    def test_parents_of_replicas_are_released(self):
         find = self.function(clone_sources, 'find')
         find.return_value = {'v1': clone_sources.Parent(TAKEN, True)}
         self.deletion.leave_copies([self.volume])
@@ -577,7 +579,7 @@ class PartsTest(DeletionTestCase):
             call.delete_parent(self.array, copy, []), call.free(6),
             call.purge(self.array, 6, NONE)], self.done())
 
-    def test_what_is_mapped_by_the_driver_can_be_deleted(self):
+    def test_volume_mapped_by_the_driver_is_deletable(self):
         self.array.volumes.check_unmapped.side_effect = [MAPPED, None]
         self.deletion.check_deletable(PLAIN)
         look = call.array.volumes.check_unmapped(PLAIN)
@@ -586,13 +588,13 @@ class PartsTest(DeletionTestCase):
             look, call.array.deferred.is_volume_needed(PLAIN), call.free(5)],
             self.done())
 
-    def test_what_others_mapped_cannot(self):
+    def test_volume_mapped_by_others_is_not_deletable(self):
         self.array.volumes.check_unmapped.side_effect = MAPPED
         self.assertRaises(exceptions.StillMapped,
                           self.deletion.check_deletable, PLAIN)
         self.assertEqual(call.free(5), self.done()[-1])
 
-    def test_whether_it_is_gone(self):
+    def test_delete_backing_returns_whether_it_is_gone(self):
         for backing, gone in (
                 (PLAIN, True),
                 (dataclasses.replace(PLAIN, has_clones=True), False)):
@@ -600,7 +602,7 @@ class PartsTest(DeletionTestCase):
             self.assertIs(gone, self.deletion.delete_backing(
                 backing, ['cv-v1']))
 
-    def test_an_unfinished_copy(self):
+    def test_drop_unfinished_copy(self):
         self.array.volumes.find.return_value = PLAIN
         self.deletion.drop_unfinished('v1')
         self.assertEqual([
@@ -610,8 +612,8 @@ class PartsTest(DeletionTestCase):
 
     @ddt.data((True, {40, 8}), (False, {40}))
     @ddt.unpack
-    def test_a_view_that_is_given_up(self, hides, marked):
-        """It is noted as hidden first: snapshots of it may live."""
+    def test_give_up_view(self, hides, marked):
+        """It is hidden, not deleted: snapshots may depend on it."""
         self.deletion.give_up(dataclasses.replace(VIEW, hidden_parent=hides))
         self.assertEqual([
             call.hold(6), call.array.deferred.record(
@@ -626,7 +628,7 @@ class DeleteSnapshotTest(DeletionTestCase):
     def setUp(self):
         super().setUp()
         self.snapshot = doubles.a_snapshot()
-        # Another service may have noted that it has clones.
+        # Another service may have recorded a clone.
         self.snapshot.refresh = lambda: self.log.refresh()
         self.known.known_snapshot.return_value = TAKEN
         self.array.identity.snapshot.side_effect = (
@@ -637,7 +639,7 @@ class DeleteSnapshotTest(DeletionTestCase):
         self.deletion.delete_snapshot(self.snapshot)
         return self.done()
 
-    def test_it_goes(self):
+    def test_delete_snapshot(self):
         self.assertEqual([
             call.refresh(),
             call.try_delete_snapshot(self.array, TAKEN, ['cs-s1'])],
@@ -648,18 +650,18 @@ class DeleteSnapshotTest(DeletionTestCase):
             [call.refresh(), call.resolver.check_here(self.snapshot),
              call.resolver.known_snapshot(self.snapshot)], self.calls()[:3])
 
-    def test_nothing_goes_where_another_array_has_it(self):
+    def test_nothing_is_deleted_if_it_is_on_another_array(self):
         self.known.check_here.side_effect = exceptions.ArrayNotActive
         self.assertRaises(exceptions.ArrayNotActive,
                           self.deletion.delete_snapshot, self.snapshot)
         self.assertEqual([call.refresh()], self.done())
 
-    def test_one_that_is_gone(self):
+    def test_missing_snapshot(self):
         self.array.identity.snapshot.side_effect = None
         self.array.identity.snapshot.return_value = None
         self.assertEqual([call.refresh()], self.delete())
 
-    def test_one_without_ids_is_found_by_its_name(self):
+    def test_snapshot_without_ids_is_found_by_name(self):
         self.known.known_snapshot.return_value = None
         self.array.snapshots.find.return_value = TAKEN
         self.assertEqual(
@@ -667,7 +669,7 @@ class DeleteSnapshotTest(DeletionTestCase):
             self.delete()[-1])
         self.array.snapshots.find.assert_called_once_with('cs-s1')
 
-    def test_the_last_one_of_a_hidden_view(self):
+    def test_group_of_a_hidden_view_is_purged(self):
         taken = dataclasses.replace(TAKEN, view=40)
         self.known.known_snapshot.return_value = taken
         self.assertEqual([
@@ -675,8 +677,8 @@ class DeleteSnapshotTest(DeletionTestCase):
             call.try_delete_snapshot(self.array, taken, ['cs-s1']),
             call.purge(self.array, 6)], self.delete())
 
-    def test_one_with_clones(self):
-        """One call less: it is looked at while its group is held."""
+    def test_snapshot_with_clones(self):
+        """It is verified while its group is locked, which saves a call."""
         cloned = dataclasses.replace(TAKEN, has_clones=True)
         self.known.known_snapshot.return_value = cloned
         self.retire_snapshot.return_value = True
@@ -686,7 +688,7 @@ class DeleteSnapshotTest(DeletionTestCase):
             call.free(6)], self.delete())
         self.assertEqual([], self.calls('array.identity'))
 
-    def test_one_with_clones_that_is_not_where_it_was(self):
+    def test_snapshot_with_clones_in_another_group(self):
         cloned = dataclasses.replace(TAKEN, has_clones=True)
         moved = dataclasses.replace(cloned, group=7)
         self.known.known_snapshot.return_value = cloned
@@ -702,7 +704,7 @@ class DeleteSnapshotTest(DeletionTestCase):
 
     @ddt.data((True, 1), (False, 0))
     @ddt.unpack
-    def test_clones_that_nobody_noted(self, was_there, count):
+    def test_clones_that_are_not_recorded_in_the_row(self, was_there, count):
         taken = dataclasses.replace(TAKEN, view=40)
         self.known.known_snapshot.return_value = taken
         self.try_snapshot.return_value = False
@@ -713,8 +715,8 @@ class DeleteSnapshotTest(DeletionTestCase):
             call.free(6), *[call.purge(self.array, 6)] * count],
             self.delete()[2:])
 
-    def test_one_that_is_read(self):
-        """A killed service may have left a temporary view."""
+    def test_temporary_view_of_a_killed_service_is_deleted(self):
+        """As long as the view exists, the snapshot counts as being read."""
         self.try_snapshot.return_value = False
         self.retire_snapshot.side_effect = [
             exceptions.StillRead('cs-s1', 'is read'), True]
@@ -729,7 +731,7 @@ class DeleteSnapshotTest(DeletionTestCase):
             self.delete()[2:])
         self.array.snapshots.find_view.assert_called_once_with('cview-s1')
 
-    def test_one_that_is_needed_is_busy(self):
+    def test_snapshot_in_use_is_busy(self):
         self.try_snapshot.return_value = False
         self.retire_snapshot.side_effect = IN_USE
         error = self.raised(
@@ -737,7 +739,7 @@ class DeleteSnapshotTest(DeletionTestCase):
             self.snapshot)
         self.assertIn('snapshot-s1', str(error))
 
-    def test_all_of_a_group(self):
+    def test_group_snapshot(self):
         self.deletion.delete_taken(TAKEN, [
             self.snapshot, doubles.a_snapshot('s2')])
         self.try_snapshot.assert_called_once_with(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A volume that a view backs gets its own data; what is noted when."""
+"""Flattening: a volume backed by a view gets its own data."""
 
 import ddt
 from oslotest import base
@@ -82,20 +82,20 @@ class FlatteningCase(base.BaseTestCase):
         self.promote.return_value = MADE
         self.renew.return_value = self.now
 
-    def full(self):
+    def flatten(self):
         return self.flattening.full(self.volume, WHY)
 
-    def tried(self):
-        """What was done since the volume is held, until it was let go."""
+    def steps(self):
+        """Return the events while the volume is held."""
         self.assertEqual(BEFORE, self.events[:len(BEFORE)])
         self.assertEqual(AFTER, self.events[-len(AFTER):])
         return self.events[len(BEFORE):-len(AFTER)]
 
 
-#: A view is seen, and the volume held.
+#: The ids are resolved, then again once the volume is held.
 BEFORE = [FRESH, 'resolve', '-deadline', f'+flattening {rows.VOLUME_ID}',
           FRESH, 'renew', 'resolve']
-#: What is done to flatten it.
+#: The steps of flattening.
 STEPS = ['confirm', 'check_unmapped', 'drop_unfinished',
          'note snapshots True', 'promote', FRESH, 'note volumes True',
          'rename', 'give_up', 'note volumes False', '-deadline', 'resolve']
@@ -106,8 +106,8 @@ AFTER = ['-deadline', '-flattening']
 class FlattenTest(FlatteningCase):
 
     def test_flatten(self):
-        self.assertIs(NOTED, self.full())
-        self.assertEqual(STEPS, self.tried())
+        self.assertIs(NOTED, self.flatten())
+        self.assertEqual(STEPS, self.steps())
         self.renew.assert_called_once_with(self.volume)
         self.resolver.confirm.assert_called_once_with(self.volume, STORED)
         self.array.volumes.check_unmapped.assert_called_once_with(VIEW)
@@ -117,121 +117,121 @@ class FlattenTest(FlatteningCase):
         self.deletion.give_up.assert_called_once_with(VIEW)
         self.resolver.resolve.assert_called_with(self.volume)
 
-    def test_what_is_noted(self):
+    def test_notes_in_the_row(self):
         noted = []
         self.resolver.note.side_effect = (
             lambda volume, backing, flattening: noted.append(
                 (volume, backing, flattening)))
-        self.full()
+        self.flatten()
         self.assertEqual([(self.volume, VIEW, True), (self.volume, MADE, True),
                           (self.volume, MADE, False)], noted)
 
     @ddt.data((None, True),
               ({'kaminario:thin_prov_type': 'nodedup'}, False))
     @ddt.unpack
-    def test_what_is_made(self, specs, dedup):
+    def test_arguments_of_the_copy(self, specs, dedup):
         self.volume.volume_type = specs and rows.volume_type(specs)
-        self.full()
+        self.flatten()
         self.promote.assert_called_once_with(
             self.array, self.copies.copy, view=NamedVolume(VIEW, ['view']),
             name=naming.unfinished_volume(DATA_ID),
             group_name=naming.volume_group(DATA_ID), size=2 * KIB_PER_GIB,
             dedup=dedup)
 
-    def test_an_attached_one(self):
-        """By the row as it is since the volume is held."""
+    def test_attached_volume(self):
+        """Attachments are read from the database once it is held."""
         self.now.volume_attachment = ['one']
-        error = self.assertRaises(exceptions.ObjectInUse, self.full)
+        error = self.assertRaises(exceptions.ObjectInUse, self.flatten)
         self.assertIn(WHY, str(error))
         self.assertIn(self.volume.id, str(error))
-        self.assertEqual(['confirm'], self.tried())
+        self.assertEqual(['confirm'], self.steps())
 
-    def test_one_that_was_detached_meanwhile(self):
+    def test_volume_detached_before_it_was_held(self):
         self.volume.volume_attachment = ['one']
         self.volume.status = 'in-use'
-        self.assertIs(NOTED, self.full())
+        self.assertIs(NOTED, self.flatten())
 
     @ddt.data('available', 'extending', 'retyping')
-    def test_one_that_nobody_attaches(self, status):
+    def test_status_in_which_nothing_is_attached(self, status):
         self.now.status = status
-        self.assertIs(NOTED, self.full())
+        self.assertIs(NOTED, self.flatten())
 
     @ddt.data('reserved', 'attaching', 'in-use', 'detaching', 'maintenance',
               'uploading', 'backing-up', 'restoring-backup', 'downloading',
               'reverting', 'deleting', 'unmanaging', 'error')
-    def test_one_that_somebody_may_attach(self, status):
-        """Cinder itself attaches volumes of which no row tells."""
+    def test_status_in_which_the_volume_may_be_attached(self, status):
+        """Cinder attaches volumes itself, without attachment records."""
         self.now.status = status
-        error = self.assertRaises(exceptions.ObjectInUse, self.full)
+        error = self.assertRaises(exceptions.ObjectInUse, self.flatten)
         self.assertIn(self.volume.id, str(error))
         self.assertIn('try again', str(error))
-        self.assertEqual(['confirm'], self.tried())
+        self.assertEqual(['confirm'], self.steps())
 
     @ddt.data('starting', 'migrating', 'completing', 'target:v2')
-    def test_one_that_is_migrated(self, status):
+    def test_volume_being_migrated(self, status):
         self.now.migration_status = status
         self.assertRaisesRegex(exceptions.ObjectInUse, 'being worked on',
-                               self.full)
-        self.assertEqual(['confirm'], self.tried())
+                               self.flatten)
+        self.assertEqual(['confirm'], self.steps())
 
     @ddt.data('error', 'success')
-    def test_one_that_was_migrated(self, status):
+    def test_migrated_volume(self, status):
         self.now.migration_status = status
-        self.assertIs(NOTED, self.full())
+        self.assertIs(NOTED, self.flatten())
 
-    def test_a_mapping_that_a_killed_service_left(self):
+    def test_mapping_left_by_a_killed_service_is_removed(self):
         self.array.volumes.check_unmapped.side_effect = [
             exceptions.StillMapped('cv', 'is mapped'), None]
-        self.full()
+        self.flatten()
         self.detach.disconnect_ours.assert_called_once_with(VIEW)
         self.assertEqual(2, self.array.volumes.check_unmapped.call_count)
         self.assertEqual(['confirm', 'disconnect_ours', 'drop_unfinished'],
-                         self.tried()[:3])
+                         self.steps()[:3])
 
-    def test_a_mapping_of_somebody_else(self):
+    def test_mapping_to_another_host(self):
         self.array.volumes.check_unmapped.side_effect = (
             exceptions.StillMapped('cv', 'is mapped'))
-        self.assertRaises(exceptions.StillMapped, self.full)
+        self.assertRaises(exceptions.StillMapped, self.flatten)
         self.array.volumes.check_unmapped.assert_called_with(VIEW)
         self.promote.assert_not_called()
 
-    def test_copying_fails(self):
-        """The row still says that there is a remainder."""
+    def test_copy_fails(self):
+        """The row still says that an unfinished copy may exist."""
         self.journal.record(self.promote, 'promote',
                             exceptions.CopyTimeout('late'))
-        self.assertRaises(exceptions.CopyTimeout, self.full)
-        self.assertEqual(STEPS[:5], self.tried())
+        self.assertRaises(exceptions.CopyTimeout, self.flatten)
+        self.assertEqual(STEPS[:5], self.steps())
 
     @ddt.data(rest.Unreachable('lost'), exceptions.ObjectInUse('cv', 'x'))
-    def test_clearing_up_fails(self, error):
-        """The volume has its data, and its deletion clears up."""
+    def test_cleanup_fails(self, error):
+        """The volume has its own data; its deletion cleans up."""
         self.journal.record(self.deletion.give_up, 'give_up', error)
         with self.assertLogs(flatten.LOG.logger, 'WARNING') as logs:
-            self.assertIs(NOTED, self.full())
+            self.assertIs(NOTED, self.flatten())
         self.assertIn(self.volume.id, logs.output[0])
-        self.assertEqual([*STEPS[:9], *STEPS[10:]], self.tried())
+        self.assertEqual([*STEPS[:9], *STEPS[10:]], self.steps())
 
-    def test_the_row_does_not_get_the_volume(self):
-        """The view that the row still names must stay."""
+    def test_row_is_not_updated_with_the_new_volume(self):
+        """The row still refers to the view, which must be kept."""
         self.resolver.note.side_effect = [
             None, exceptions.ConcurrentUpdate('busy')]
-        self.assertRaises(exceptions.ConcurrentUpdate, self.full)
+        self.assertRaises(exceptions.ConcurrentUpdate, self.flatten)
         self.deletion.give_up.assert_not_called()
         self.array.names.set_volume.assert_not_called()
 
 
-class FullTest(FlatteningCase):
-    """Nothing is to be done."""
+class NothingToFlattenTest(FlatteningCase):
+    """The volume does not need to be flattened."""
 
-    def test_a_volume_that_has_its_data(self):
+    def test_volume_with_its_own_data(self):
         self.resolver.resolve.side_effect = None
         self.resolver.resolve.return_value = NOTED
-        self.assertIs(NOTED, self.full())
+        self.assertIs(NOTED, self.flatten())
         self.resolver.resolve.assert_called_once_with(self.volume)
         self.assertEqual([FRESH, '-deadline'], self.events)
 
-    def test_one_that_was_flattened_meanwhile(self):
+    def test_volume_flattened_before_it_was_held(self):
         self.resolver.resolve.side_effect = self.journal.recorded(
             'resolve', [STORED, NOTED])
-        self.assertIs(NOTED, self.full())
-        self.assertEqual([], self.tried())
+        self.assertIs(NOTED, self.flatten())
+        self.assertEqual([], self.steps())

@@ -56,7 +56,7 @@ def a_type(**specs):
 
 
 def owned(ref=None, name=None):
-    """The owner "other" of an object, or of a name."""
+    """Return the owner "other" of an object or of a name."""
     found = ownership.Ownership()
     found.add(doubles.Row(id='other'), ref, [name] if name else [])
     return found
@@ -84,6 +84,7 @@ class ManageTestCase(doubles.TestCase):
 
 @ddt.ddt
 class VolumeTest(ManageTestCase):
+    """Managing volumes."""
 
     def setUp(self):
         super().setUp()
@@ -92,7 +93,7 @@ class VolumeTest(ManageTestCase):
         self.finds()
 
     def finds(self, volume=VOLUME, group=GROUP, mappings=0):
-        """Let the array show this when the volume is examined."""
+        """Set what the array shows when the volume is examined."""
         self.inventory.examine_volume.return_value = inventory.FoundVolume(
             volume, group, mappings)
 
@@ -100,26 +101,26 @@ class VolumeTest(ManageTestCase):
         return self.manage.manage_existing(self.volume, NAMED)
 
     def refused(self, error):
-        """Why a volume cannot be managed; nothing was done to it."""
+        """Return why managing is refused, before anything was changed."""
         found = self.raised(error, self.take_over)
         self.assertEqual([], self.calls('take', 'replication.start'))
         return str(found)
 
-    def test_the_size_is_rounded_up(self):
+    def test_size_is_rounded_up(self):
         self.assertEqual(2, self.manage.manage_existing_get_size(
             self.volume, NAMED))
         self.inventory.volume.assert_called_once_with(
             inventory.Reference(name='mine'))
 
-    def test_a_wrong_reference(self):
+    def test_invalid_reference(self):
         for ask in (self.manage.manage_existing_get_size,
                     self.manage.manage_existing):
             error = self.raised(INVALID, ask, self.volume, {'nonsense': 1})
             self.assertIn('source-name', str(error))
             self.assertIn("{'nonsense': 1}", str(error))
 
-    def test_it_is_taken_over(self):
-        """Checked, then renamed, while its group is held."""
+    def test_manage(self):
+        """Checked and renamed while its group is locked."""
         self.assertEqual(
             {'provider_id': (TAKEN, 'n1'), 'replication_status': 'disabled'},
             self.take_over())
@@ -135,33 +136,33 @@ class VolumeTest(ManageTestCase):
                       group_name='cvg-n1', size=2 * GIB),
             call.free(5), call.resolver.ids(TAKEN, 'n1')], self.calls())
 
-    def test_what_was_found_for_its_size_is_not_looked_for_again(self):
-        """But once only: the next request may be about another one."""
+    def test_volume_found_by_get_size_is_reused_once(self):
+        """A later request with this reference may mean another volume."""
         self.manage.manage_existing_get_size(self.volume, NAMED)
         self.take_over()
         self.assertEqual(1, self.inventory.volume.call_count)
         self.take_over()
         self.assertEqual(2, self.inventory.volume.call_count)
 
-    def test_what_was_found_for_another_row(self):
+    def test_volume_found_for_another_row_is_not_reused(self):
         self.manage.manage_existing_get_size(doubles.a_volume('v2'), NAMED)
         self.take_over()
         self.assertEqual(2, self.inventory.volume.call_count)
 
     @ddt.data((VOLUME.ref, None), (None, 'mine'), (None, 'theirs'))
     @ddt.unpack
-    def test_cinder_has_it(self, ref, name):
-        """The name of its group tells, too, which changes later."""
+    def test_already_managed(self, ref, name):
+        """Also detected by the names of the volume and of its group."""
         self.owners.return_value = owned(ref, name)
         self.assertIn('other', self.refused(ALREADY))
 
-    def test_everything_that_is_against_it(self):
+    def test_all_reasons_are_reported(self):
         self.finds(dataclasses.replace(VOLUME, read_only=True), mappings=2)
         why = self.refused(INVALID)
         self.assertIn('read-only', why)
         self.assertIn('2 hosts', why)
 
-    def test_what_has_another_name_by_now(self):
+    def test_volume_was_renamed(self):
         self.inventory.check_named.side_effect = (
             exceptions.NotManageable('gone'))
         self.assertIn('gone', self.refused(INVALID))
@@ -181,8 +182,8 @@ class VolumeTest(ManageTestCase):
         self.assertIn(f'asks for {wanted}', why)
         self.assertIn('dedup' if has else 'nodedup', why)
 
-    def test_encryption(self):
-        """os-brick would format it."""
+    def test_encrypted_type(self):
+        """os-brick would format the volume."""
         self.encrypted.return_value = True
         self.assertIn('encryption', self.refused(OTHER_TYPE))
 
@@ -200,15 +201,15 @@ class VolumeTest(ManageTestCase):
         self.sessions.link.assert_called_once_with(
             extra_specs.of(self.volume))
 
-    def test_nowhere_to_replicate_to(self):
-        """That is seen before anything is done."""
+    def test_no_replication_target(self):
+        """The volume is refused before anything is changed."""
         self.volume.volume_type = a_type(replication='enabled')
         self.sessions.link.side_effect = extra_specs.InvalidExtraSpec
         self.refused(extra_specs.InvalidExtraSpec)
         self.assertEqual([], self.calls('hold'))
 
-    def test_the_list(self):
-        """Rows are read for what the array has, besides those given."""
+    def test_manageable_volumes(self):
+        """Owners are looked up in the given rows, and by name."""
         self.inventory.volumes.return_value = [inventory.FoundVolume(
             VOLUME, GROUP, 0)]
         self.owners.return_value = owned(VOLUME.ref)
@@ -221,6 +222,7 @@ class VolumeTest(ManageTestCase):
 
 @ddt.ddt
 class SnapshotTest(ManageTestCase):
+    """Managing snapshots."""
 
     IMAGE = rest.Volsnap(id=50, source=VOLUME.ref, short_name='cv-v1')
     RECORD = rest.Snapshot(
@@ -253,7 +255,7 @@ class SnapshotTest(ManageTestCase):
         return self.manage.manage_existing_snapshot(self.snapshot, NAMED)
 
     def refused(self, error=INVALID):
-        """Why a snapshot cannot be managed, by either method."""
+        """Return why both methods refuse the snapshot."""
         found = [str(self.raised(error, ask))
                  for ask in (self.size, self.take_over)]
         self.assertEqual(found[0], found[1])
@@ -262,16 +264,16 @@ class SnapshotTest(ManageTestCase):
 
     @ddt.data((3 * GIB - 1, 3), (None, 4))
     @ddt.unpack
-    def test_the_size(self, told, expected):
-        """That of the volume, if the array does not tell."""
+    def test_size(self, told, expected):
+        """The size of the volume, if the array does not report one."""
         self.finds(volsnaps_provisioned_capacity=told)
         self.assertEqual(expected, self.size())
         self.inventory.snapshot.assert_called_once_with(
             inventory.Reference(name='mine'), 5)
         self.known.confirm.assert_called_once_with(self.volume, TAKEN)
 
-    def test_it_is_taken_over(self):
-        """Nobody else gets it between the last look and the row."""
+    def test_manage(self):
+        """The row is written while the group is locked."""
         self.size()
         before = len(self.calls())
         update = {'provider_id': (self.BACKING, '')}
@@ -283,18 +285,18 @@ class SnapshotTest(ManageTestCase):
             call.set_if_unmoved(self.snapshot, update), call.free(5)],
             self.calls()[before:])
 
-    def test_what_was_found_for_its_size_counts_once(self):
+    def test_snapshot_found_by_get_size_is_reused_once(self):
         self.size()
         self.take_over()
         self.take_over()
         self.assertEqual(2, self.inventory.snapshot.call_count)
 
-    def test_what_nothing_was_found_for_is_looked_for(self):
+    def test_manage_without_get_size(self):
         self.take_over()
         self.inventory.snapshot.assert_called_once_with(
             inventory.Reference(name='mine'), 5)
 
-    def test_one_of_a_view(self):
+    def test_snapshot_of_a_view(self):
         self.known.resolve.return_value = ArrayVolume(
             group=5, view=40, origin=30)
         self.finds(source=rest.Ref('snapshots', 40))
@@ -304,36 +306,36 @@ class SnapshotTest(ManageTestCase):
 
     @ddt.data((RECORD.ref, None), (None, 'mine'))
     @ddt.unpack
-    def test_cinder_has_it(self, ref, name):
+    def test_already_managed(self, ref, name):
         self.snapshot_owners.return_value = owned(ref, name)
         self.assertIn('other', self.refused(ALREADY))
 
-    def test_cinder_took_it_meanwhile(self):
+    def test_managed_by_another_service_after_get_size(self):
         self.size()
         self.snapshot_owners.return_value = owned(self.RECORD.ref)
         self.assertRaises(ALREADY, self.take_over)
         self.assertEqual([], self.calls('set_if_unmoved'))
 
-    def test_one_of_another_volume(self):
+    def test_snapshot_of_another_volume(self):
         self.finds(source=rest.Ref('volume_groups', 6))
         self.assertIn('no snapshot of volume v1', self.refused())
 
-    def test_what_is_against_it(self):
+    def test_snapshot_that_cannot_be_managed(self):
         self.finds(is_auto_deleteable=True)
         self.assertIn('is_auto_deleteable', self.refused())
 
-    def test_a_volume_that_is_not_where_it_was(self):
-        """The snapshot was looked for in another's group (OBJ-7)."""
+    def test_volume_with_other_ids_than_in_its_row(self):
+        """Snapshots were searched in the group of another volume (OBJ-7)."""
         self.known.confirm.side_effect = (
             lambda volume, stored: dataclasses.replace(stored, group=9))
         self.assertRegex(
             self.refused(), ': volume v1 has other ids on the array than its '
             'row says: unmanage it, and manage it again$')
-        # Both methods have looked for its volume, and nothing else.
+        # Both methods only resolved the volume.
         self.assertEqual([call.resolver.resolve(self.volume)] * 2,
                          self.calls('resolver.resolve'))
 
-    def test_the_list(self):
+    def test_manageable_snapshots(self):
         self.inventory.snapshots.return_value = [self.found]
         self.owners.return_value = owned(VOLUME.ref)
         self.snapshot_owners.return_value = owned(self.RECORD.ref)
@@ -345,7 +347,7 @@ class SnapshotTest(ManageTestCase):
         self.snapshot_owners.assert_called_once_with(
             SYSTEM, rows, names=['mine'])
 
-    def test_a_page_of_the_list(self):
+    def test_page_of_manageable_snapshots(self):
         self.inventory.snapshots.return_value = [
             dataclasses.replace(self.found, snapshot=dataclasses.replace(
                 self.RECORD, id=number, name=name)) for number, name in (
@@ -355,7 +357,7 @@ class SnapshotTest(ManageTestCase):
         self.assertEqual(['b'], [each['reference']['source-name']
                                  for each in found])
 
-    def test_rows_are_not_read_for_snapshots_of_others(self):
+    def test_names_of_snapshots_of_unmanaged_volumes_are_not_looked_up(self):
         self.inventory.snapshots.return_value = [self.found]
         found, = self.manage.get_manageable_snapshots(
             [], None, None, None, [], [])

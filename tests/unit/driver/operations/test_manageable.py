@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""References that operators give, and pages of lists."""
+"""References to existing objects, and lists of manageable objects."""
 
 import json
 import unittest
@@ -37,7 +37,7 @@ ORDER = st.lists(st.tuples(st.sampled_from(['reference', 'size']),
 
 class ReferenceTest(unittest.TestCase):
 
-    def test_good_ones(self):
+    def test_valid_references(self):
         for given_, name, key in (
                 ({'source-name': 'a'}, 'a', None),
                 ({'source-name': '7'}, '7', None),
@@ -47,7 +47,7 @@ class ReferenceTest(unittest.TestCase):
             self.assertEqual(inventory.Reference(name=name, id=key),
                              manageable.reference(given_))
 
-    def test_wrong_ones(self):
+    def test_invalid_references(self):
         for given_ in ({}, None, 'a', [], {'source-name': ''}, {'name': 'a'},
                        {'source-name': None}, {'source-id': None},
                        {'source-id': '-1'}, {'source-id': '\u0663'},
@@ -57,7 +57,7 @@ class ReferenceTest(unittest.TestCase):
             self.assertRaises(exceptions.NotManageable,
                               manageable.reference, given_)
 
-    def test_words(self):
+    def test_messages(self):
         for given_, words in (
                 ({}, '^give either source-name or source-id, and nothing '
                      'else$'),
@@ -66,7 +66,7 @@ class ReferenceTest(unittest.TestCase):
             with self.assertRaisesRegex(exceptions.NotManageable, words):
                 manageable.reference(given_)
 
-    def test_reasons(self):
+    def test_reasons_are_joined(self):
         manageable.check([])
         with self.assertRaisesRegex(exceptions.NotManageable,
                                     '^it is a; it is b$'):
@@ -86,7 +86,7 @@ class VolumeEntryTest(unittest.TestCase):
             rest.VolumeGroup(id=4, name='g', **group), mappings)
         return manageable.volume_entry(found, owners or _owners())
 
-    def test_one_that_is_free(self):
+    def test_manageable_volume(self):
         """The size is rounded up to GiB."""
         self.assertEqual({
             'reference': {'source-name': 'lun'}, 'size': 4,
@@ -95,19 +95,19 @@ class VolumeEntryTest(unittest.TestCase):
                 'source-id': '6', 'volume_group': 'g', 'snapshots': '0',
                 volume_types.DEDUP.key: 'dedup'}}, self.entry())
 
-    def test_its_group(self):
+    def test_attributes_of_the_volume_group(self):
         extra = self.entry(snapshots_count=3, is_dedup=False)['extra_info']
         self.assertEqual(('3', 'nodedup'), (
             extra['snapshots'], extra[volume_types.DEDUP.key]))
         self.assertEqual('dedup', self.entry(is_dedup=True)['extra_info'][
             volume_types.DEDUP.key])
 
-    def test_one_that_is_in_use(self):
+    def test_mapped_volume(self):
         entry = self.entry(mappings=2)
         self.assertIs(False, entry['safe_to_manage'])
         self.assertIn('mapped to 2 hosts', entry['reason_not_safe'])
 
-    def test_one_that_cinder_has(self):
+    def test_managed_volume(self):
         name = naming.volume(self.OWNED)
         for owners in (_owners(rest.Ref('volumes', 6)), _owners(name)):
             entry = self.entry(name, owners, mappings=1)
@@ -116,7 +116,7 @@ class VolumeEntryTest(unittest.TestCase):
                              '^Cinder manages it already; it is mapped')
             self.assertNotIn('note', entry['extra_info'])
 
-    def test_one_that_another_cinder_may_have(self):
+    def test_volume_that_another_cinder_may_manage(self):
         extra = self.entry(naming.volume(self.OWNED))['extra_info']
         self.assertRegex(extra['note'], '^named by a Cinder, maybe another '
                                         'one that still has it$')
@@ -138,7 +138,7 @@ class SnapshotEntryTest(unittest.TestCase):
         return manageable.snapshot_entry(
             found, owners or _owners(), sources or _owners(self.VOLUME))
 
-    def test_one_that_is_free(self):
+    def test_manageable_snapshot(self):
         found = self.found(creation_time=86405.4,
                            volsnaps_provisioned_capacity=2 << 20)
         expected = {
@@ -149,7 +149,7 @@ class SnapshotEntryTest(unittest.TestCase):
                            'created_at': '1970-01-02T00:00:05+00:00'}}
         self.assertEqual(expected, self.entry(found))
 
-    def test_one_of_which_little_is_told(self):
+    def test_snapshot_with_missing_attributes(self):
         entry = self.entry(inventory.FoundSnapshot(
             rest.Snapshot(id=9, is_auto_deleteable=False),
             (rest.Volsnap(id=0, source=self.VOLUME), rest.Volsnap(id=1))))
@@ -159,19 +159,19 @@ class SnapshotEntryTest(unittest.TestCase):
         self.assertEqual('it holds 2 volumes, not one',
                          entry['reason_not_safe'])
 
-    def test_one_that_cinder_has(self):
+    def test_managed_snapshot(self):
         for owners in (_owners(rest.Ref('snapshots', 9)), _owners('s')):
             entry = self.entry(self.found(), owners)
             self.assertEqual(('owner', 'Cinder manages it already'), (
                 entry['cinder_id'], entry['reason_not_safe']))
 
-    def test_one_of_a_volume_that_cinder_does_not_have(self):
+    def test_snapshot_of_an_unmanaged_volume(self):
         entry = self.entry(self.found(), sources=_owners('other'))
         self.assertEqual('Cinder does not manage its volume',
                          entry['reason_not_safe'])
 
-    def test_whose_it_is(self):
-        """The view that it is of, or one of the volumes."""
+    def test_snapshot_of_a_managed_volume(self):
+        """Its source is a managed view, or it contains a managed volume."""
         for found, sources, ours in (
                 (self.found(self.VIEW), [self.VIEW], True),
                 (self.found(self.VIEW), [self.VOLUME, 'v0'], False),
@@ -183,14 +183,14 @@ class SnapshotEntryTest(unittest.TestCase):
             self.assertIs(ours, manageable.is_of_ours(
                 found, _owners(*sources)))
 
-    def test_an_image_of_nothing_is_nobodys(self):
+    def test_image_without_a_source(self):
         found = inventory.FoundSnapshot(
             rest.Snapshot(id=9), (rest.Volsnap(id=0, short_name='v0'),))
         self.assertFalse(manageable.is_of_ours(found, _owners('v0')))
 
 
 def _owners(*those):
-    """Owners of objects, by reference or name."""
+    """Return the owner of objects, given by reference or name."""
     owners = ownership.Ownership()
     for one in those:
         ref = one if isinstance(one, rest.Ref) else None
@@ -215,7 +215,7 @@ class PageTest(unittest.TestCase):
                 sort_dirs=[direction for _, direction in order])
 
     @given(VOLUMES, ORDER, st.integers(1, 4))
-    def test_pages_make_up_the_whole(self, volumes, order, limit):
+    def test_pages_add_up_to_the_whole_list(self, volumes, order, limit):
         whole = self.pages(volumes, order, None)
         self.assertEqual(len(volumes), len(whole))
         read, marker = [], None
@@ -226,7 +226,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(whole, read)
 
     @given(VOLUMES, ORDER)
-    def test_order(self, volumes, order):
+    def test_sort_order(self, volumes, order):
         found = self.pages(volumes, order, None)
         for key, direction in order[:1]:
             values = [e[key] if key == 'size' else e[key]['source-name']

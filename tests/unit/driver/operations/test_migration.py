@@ -79,7 +79,7 @@ class RetypeTest(MigrationTestCase):
         return self.migration.retype(None, self.volume, a_type(**specs),
                                      diff or {}, {})
 
-    def test_nothing_changes_for_the_array(self):
+    def test_unchanged_type(self):
         self.assertEqual((True, DISABLED), self.retype())
         self.assertEqual([], self.done())
 
@@ -92,24 +92,24 @@ class RetypeTest(MigrationTestCase):
               ('nodedup', 'dedup', False), ('dedup', 'dedup', True),
               ('nonsense', 'dedup', False))
     @ddt.unpack
-    def test_dedup_stays_what_it_is(self, old, new, done):
+    def test_dedup_cannot_be_changed(self, old, new, done):
         self.volume.volume_type = old and a_type(thin_prov_type=old)
         found = self.retype(thin_prov_type=new)
         self.assertEqual((True, DISABLED) if done else False, found)
 
-    def test_an_unknown_value(self):
+    def test_invalid_extra_spec(self):
         self.assertRaises(volume_types.InvalidExtraSpec, self.retype,
                           thin_prov_type='nonsense')
 
     @ddt.data((('back-end', 'back-end'), False), (('both', None), False),
               ((None, 'both'), False), (('front-end', 'front-end'), True))
     @ddt.unpack
-    def test_qos_that_a_back_end_keeps(self, consumer, done):
+    def test_changed_qos_of_the_back_end_is_refused(self, consumer, done):
         found = self.retype({'qos_specs': {
             'consumer': consumer, 'maxIOPS': ('1', '2')}})
         self.assertEqual((True, DISABLED) if done else False, found)
 
-    def test_qos_that_stays(self):
+    def test_unchanged_qos_is_accepted(self):
         self.assertEqual((True, DISABLED), self.retype({'qos_specs': {
             'consumer': ('both', 'both'), 'maxIOPS': ('1', '1')}}))
 
@@ -119,7 +119,7 @@ class RetypeTest(MigrationTestCase):
 
     def replicate(self, session=SESSION, *, same=True, former=FORMER,
                   **specs):
-        """Retype a replicated volume; its session is as given."""
+        """Retype a replicated volume that has this session."""
         self.volume.replication_status = 'error'
         self.sessions.is_replicated.return_value = True
         self.known.asks_for_replication.return_value = True
@@ -130,15 +130,15 @@ class RetypeTest(MigrationTestCase):
         self.sessions.link_with.return_value = former
         return self.retype(replication='enabled', **specs)
 
-    def test_off(self):
+    def test_disable_replication(self):
         self.sessions.is_replicated.return_value = True
         self.assertEqual((True, DISABLED), self.retype())
         self.assertEqual([call.replication.unprotect_for_good(
             self.volume, FOUND)], self.done())
         self.known.find.assert_called_once_with(self.volume)
 
-    def test_on(self):
-        """A view gets its own data first."""
+    def test_enable_replication(self):
+        """A volume that is a view is flattened first."""
         link = self.sessions.link.return_value = mock.sentinel.link
         full = dataclasses.replace(FOUND, group=7)
         self.flattening.full.return_value = full
@@ -154,15 +154,15 @@ class RetypeTest(MigrationTestCase):
             call.replication.protect(self.volume, FOUND, link)],
             self.calls()[1:])
 
-    def test_on_again_where_that_was_cut_short(self):
-        """Its type does not ask for what the array has begun."""
+    def test_enable_replication_after_an_interrupted_attempt(self):
+        """The row is marked as replicated, but the type is not."""
         self.sessions.is_replicated.return_value = True
         self.known.asks_for_replication.return_value = False
         self.assertEqual((True, ENABLED), self.retype(replication='enabled'))
         self.assertEqual(1, self.sessions.protect.call_count)
 
-    def test_it_goes_on_to_the_same_target(self):
-        """Its status may tell of a failover."""
+    def test_same_target(self):
+        """The replication status is kept: it may be "failed-over"."""
         found = self.replicate(replication_target='moon')
         self.assertEqual((True, {'replication_status': 'error'}), found)
         self.assertEqual([], self.done())
@@ -170,28 +170,28 @@ class RetypeTest(MigrationTestCase):
             'ssn-v1', 'rssn-v1')
         self.sessions.check_target.assert_called_once_with('moon')
 
-    def test_another_target_than_the_one_that_serves(self):
+    def test_target_other_than_the_active_array_is_refused(self):
         self.sessions.check_target.side_effect = exceptions.ReplicationError
         self.assertRaises(exceptions.ReplicationError, self.replicate)
         self.assertEqual([], self.calls('array.replication'))
 
     @ddt.data(None, dataclasses.replace(SESSION, peer=None))
-    def test_a_target_that_is_not_known(self, session):
+    def test_current_target_is_unknown(self, session):
         found = self.replicate(session, same=False)
         self.assertEqual((True, {'replication_status': 'error'}), found)
         self.assertEqual([], self.done())
 
-    def test_another_rpo(self):
+    def test_different_rpo(self):
         session = dataclasses.replace(SESSION, rpo=600)
         self.replicate(session)
         self.assertEqual([call.array.replication.set_rpo(session, 300)],
                          self.done())
 
-    def test_an_rpo_that_the_array_does_not_tell(self):
+    def test_rpo_that_the_array_does_not_report(self):
         self.replicate(dataclasses.replace(SESSION, rpo=None))
         self.assertEqual([], self.done())
 
-    def test_an_rpo_is_changed_at_the_source(self):
+    def test_rpo_cannot_be_changed_on_the_target(self):
         session = dataclasses.replace(SESSION, rpo=600,
                                       role=array_replication.TARGET)
         error = self.raised(exceptions.ReplicationError, self.replicate,
@@ -203,7 +203,7 @@ class RetypeTest(MigrationTestCase):
         self.assertEqual([], self.done())
 
     def attempt(self, link):
-        """An attempt to replicate the volume, which is looked at again."""
+        """Return the calls that locate and replicate the volume again."""
         return [call.deadline(fresh=True), call.resolver.find(self.volume),
                 call.replication.protect(self.volume, FOUND, link)]
 
@@ -212,7 +212,7 @@ class RetypeTest(MigrationTestCase):
                           'replication.tell_unprotected',
                           'replication.unprotect_for_good')
 
-    def test_another_target(self):
+    def test_different_target(self):
         self.assertEqual((True, ENABLED), self.replicate(same=False))
         self.assertEqual([
             call.resolver.find(self.volume),
@@ -221,20 +221,20 @@ class RetypeTest(MigrationTestCase):
         self.link.is_number.assert_called_once_with(1)
         self.sessions.link_with.assert_called_once_with(SESSION)
 
-    def test_back_to_the_former_target(self):
+    def test_replication_to_the_former_target_is_restored(self):
         self.sessions.protect.side_effect = [ZeroDivisionError(), None]
         self.assertRaises(ZeroDivisionError, self.replicate, same=False)
         self.assertEqual([*self.attempt(self.link),
                           *self.attempt(self.FORMER)], self.redirected()[2:])
 
-    def test_nothing_replicates_it_then(self):
+    def test_replication_to_the_former_target_cannot_be_restored(self):
         lost = rest.Unreachable('lost')
         self.sessions.protect.side_effect = [ZeroDivisionError(), lost]
         self.assertRaises(ZeroDivisionError, self.replicate, same=False)
         self.assertEqual([call.replication.tell_unprotected(
             [self.volume], lost)], self.redirected()[-1:])
 
-    def test_a_former_target_that_nobody_knows(self):
+    def test_former_target_is_not_configured_any_more(self):
         self.sessions.protect.side_effect = ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.replicate, same=False,
                           former=None)
@@ -253,22 +253,23 @@ class MigrateTest(MigrationTestCase):
         return self.migration.migrate_volume(None, self.volume, {
             'capabilities': {'location_info': location}})
 
-    def test_to_a_back_end_on_this_array(self):
+    def test_to_another_back_end_on_this_array(self):
         self.volume.name_id = 'n1'
         self.assertEqual((True, {'provider_id': (FOUND, 'n1')}),
                          self.migrate())
         self.known.resolve.assert_called_once_with(self.volume)
 
-    def test_it_is_not_flattened_meanwhile(self):
-        """The ids are those that the row has then."""
+    def test_volume_is_held_during_the_migration(self):
+        """Its ids are resolved while it is held."""
         self.migrate()
         self.assertEqual([call.resolver.held(self.volume),
                           call.resolver.resolve(self.volume),
-                          call.let_go(self.volume)], self.calls()[:3])
+                          call.released(self.volume)], self.calls()[:3])
 
     @ddt.data(('volume_attachment', ['one']), ('group_id', 'g'))
     @ddt.unpack
-    def test_what_stays(self, field, value):
+    def test_attached_volume_or_group_member_is_not_migrated(
+            self, field, value):
         setattr(self.volume, field, value)
         self.assertEqual((False, None), self.migrate())
         self.assertEqual([], self.calls())
@@ -277,12 +278,12 @@ class MigrateTest(MigrationTestCase):
     def test_to_another_array(self, location):
         self.assertEqual((False, None), self.migrate(location))
 
-    def test_to_what_says_nothing(self):
+    def test_to_a_back_end_without_capabilities(self):
         self.assertEqual((False, None), self.migration.migrate_volume(
             None, self.volume, {'capabilities': None}))
 
-    def test_what_is_replicated(self):
-        """The other back end may not know the peer."""
+    def test_replicated_volume_is_not_migrated(self):
+        """The other back end may not have the peer."""
         self.known.resolve.return_value = dataclasses.replace(
             FOUND, replicated=True)
         self.assertEqual((False, None), self.migrate())
@@ -308,7 +309,7 @@ class UpdateMigratedTest(MigrationTestCase):
         return self.migration.update_migrated_volume(
             None, self.volume, self.new, 'available')
 
-    def test_the_new_volume_gets_the_names(self):
+    def test_new_volume_is_renamed(self):
         self.assertEqual(self.TAKEN, self.update())
         self.assertEqual([
             call.array.volumes.find('cv-v1'),
@@ -321,12 +322,12 @@ class UpdateMigratedTest(MigrationTestCase):
         self.known.confirm.assert_called_once_with(self.new, FOUND, 'cv-v1')
 
     @ddt.data(None, dataclasses.replace(FOUND, replicated=True))
-    def test_what_keeps_its_names(self, backing):
+    def test_volume_that_keeps_its_names(self, backing):
         self.backing = backing
         self.assertEqual(self.KEPT, self.update())
         self.assertEqual([], self.calls('array', 'rename', 'update'))
 
-    def test_the_old_volume_may_have_them(self):
+    def test_old_volume_on_this_array_keeps_its_names(self):
         self.old_backing = FOUND
         self.assertEqual(self.KEPT, self.update())
         self.assertEqual([], self.calls('array', 'rename', 'update'))
@@ -334,20 +335,20 @@ class UpdateMigratedTest(MigrationTestCase):
     @ddt.data((ArrayVolume(group=9, volume=40), None), (None, 9),
               (ArrayVolume(group=9, volume=40), 5))
     @ddt.unpack
-    def test_names_of_something_else(self, volume, group):
+    def test_names_in_use_by_other_objects(self, volume, group):
         self.array.volumes.find.return_value = volume
         self.array.volumes.find_group.return_value = group
         self.assertEqual(self.KEPT, self.update())
         self.assertEqual([], self.calls('rename', 'update'))
 
-    def test_names_that_it_has_already(self):
-        """The in-tree driver gives them."""
+    def test_volume_already_has_the_names(self):
+        """As after a migration by the in-tree driver."""
         self.array.volumes.find.return_value = FOUND
         self.array.volumes.find_group.return_value = 5
         self.assertEqual(self.TAKEN, self.update())
         self.assertEqual(1, len(self.calls('rename')))
 
-    def test_names_that_the_array_does_not_give(self):
+    def test_array_does_not_rename(self):
         self.replace(renames, 'rename', mock.Mock(
             side_effect=rest.Unreachable('lost')))
         self.assertEqual(self.KEPT, self.update())

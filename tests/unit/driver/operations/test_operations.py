@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""All that Cinder can ask of one array: how the parts are put together."""
+"""How the operations of one array are assembled from their parts."""
 
 import contextlib
 from unittest import mock
@@ -30,8 +30,7 @@ from cinder_k2.transport import iscsi
 from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
-# Each class that is made, and what of: names of attributes, of other parts
-# in the table, or of the values below.
+# The class of each part, and its arguments: names of values in test_parts.
 PARTS = {
     operations.backend_rows: ('BackendRows', 'driver'),
     operations.host_access: (
@@ -122,7 +121,7 @@ class Case(testtools.TestCase):
                                   mock.sentinel.resolver)
 
     def part(self, where, name, made):
-        """Replace a class by a function that takes the same arguments."""
+        """Replace a class by a factory with the same signature."""
         patcher = mock.patch.object(where, name, autospec.Function(
             getattr(where, name)))
         found = patcher.start()
@@ -141,7 +140,7 @@ class WiringTest(Case):
         super().setUp()
         self.operations = self.make()
 
-    def test_the_array(self):
+    def test_array(self):
         self.make_array.assert_called_once_with(
             self.client, 'keep', 'copies', 'Linux')
         self.assertIs(self.array, self.operations.array)
@@ -149,7 +148,7 @@ class WiringTest(Case):
         self.assertIs(self.transport, self.operations.transport)
         self.assertIs(operations.ArrayOperations, package.ArrayOperations)
 
-    def test_each_part_is_made_of_the_others(self):
+    def test_parts(self):
         values = {
             'driver': self.driver, 'conf': self.conf, 'client': self.client,
             'array': self.array, 'transport': self.transport,
@@ -164,7 +163,7 @@ class WiringTest(Case):
             self.made[part].assert_called_once_with(
                 *[values[name] for name in wanted.split()])
 
-    def test_what_is_shown(self):
+    def test_public_attributes(self):
         for name, module in SHOWN.items():
             part = module.__name__.rpartition('.')[2]
             self.assertIs(self.made[part].return_value,
@@ -172,7 +171,7 @@ class WiringTest(Case):
         self.assertIs(mock.sentinel.resolver, self.operations.resolver)
         self.assertIs(mock.sentinel.cloner, self.operations.cloner)
 
-    def test_what_clones_need(self):
+    def test_arguments_of_the_cloner(self):
         array, copy, lock, run = self.cloner.call_args.args
         self.assertIs(self.array, array)
         self.assertIs(self.made['host_copy'].return_value.copy, copy)
@@ -182,7 +181,7 @@ class WiringTest(Case):
                          (run.func, run.args, run.keywords))
 
     def test_peers(self):
-        """The resolver sees those that are met later."""
+        """The resolver sees peers that are added later."""
         array, peers = self.resolver.call_args.args
         self.assertIs(self.array, array)
         self.assertEqual({}, peers)
@@ -217,13 +216,14 @@ class CheckTest(Case):
                 name)
         self.operations = self.make()
 
-    def test_an_array_that_can_serve(self):
+    def test_all_checks_pass(self):
         self.operations.check()
         self.assertEqual(['begin', 'system', 'snapshots', 'transport', 'end'],
                          self.order)
         self.transport.check.assert_called_once_with(self.array)
 
-    def test_it_takes_no_longer_than_a_call(self):
+    def test_deadline_of_the_checks(self):
+        """Together they take no longer than a single request."""
         self.operations.check()
         self.assertEqual([(35, False)], self.seconds)
 
@@ -231,12 +231,12 @@ class CheckTest(Case):
               (1, exceptions.ArrayNotSupported('no policy')),
               (2, exceptions.ArrayNotSupported('no ports')))
     @ddt.unpack
-    def test_an_array_that_cannot(self, number, error):
+    def test_failed_check_is_raised(self, number, error):
         self.checks[number].side_effect = error
         self.assertIs(error, self.assertRaises(
             type(error), self.operations.check))
 
-    def test_it_is_not_made_with_the_parts(self):
-        """An array that is lost is no reason not to start."""
+    def test_nothing_is_checked_on_creation(self):
+        """The service must start even if an array is lost."""
         for check in self.checks:
             check.assert_not_called()

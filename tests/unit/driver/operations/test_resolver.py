@@ -61,35 +61,35 @@ class ResolverTestCase(doubles.TestCase):
         self.write.return_value = True
 
     def has_peer(self):
-        """Let there be another array."""
+        """Add another array as a peer."""
         self.peers['moon'] = resolver.Peer(
             'moon', self.other, 'moon.example.org', 300, None, None)
 
 
 @ddt.ddt
 class RowsTest(ResolverTestCase):
-    """What rows say, and what is written into them."""
+    """Ids in rows: reading and writing them."""
 
     def test_ids(self):
-        """There is time for asking who the array is."""
+        """Asking for the id of the array has its own deadline."""
         self.assertEqual({'provider_id': ids(FOUND, 'v1')},
                          self.resolver.ids(FOUND, 'v1'))
         self.assertEqual([call.deadline(fresh=True)], self.calls())
 
-    def test_ids_of_a_snapshot_have_no_owner(self):
+    def test_ids_of_a_snapshot_do_not_contain_the_id_of_the_row(self):
         self.assertNotIn('of', json.loads(
             self.resolver.ids(TAKEN)['provider_id']))
 
-    def test_what_a_row_says(self):
+    def test_known(self):
         self.assertEqual(FOUND, self.resolver.known(self.volume))
 
     @ddt.data(FOUND, None)
-    def test_what_is_free(self, found):
+    def test_volume_is_free(self, found):
         self.volume.provider_id = found and ids(found, 'v1')
         self.resolver.check_free(self.volume)
         self.assertEqual([], self.calls())
 
-    def test_what_is_being_failed_back_is_not_free(self):
+    def test_volume_being_failed_back_is_not_free(self):
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, failback_in_progress=True), 'v1')
         with self.assertRaisesRegex(exceptions.ObjectInUse,
@@ -97,62 +97,62 @@ class RowsTest(ResolverTestCase):
             self.resolver.check_free(self.volume)
 
     @ddt.data(None, ids(FOUND, 'v1', 'moon'), ids(FOUND, 'v2'))
-    def test_what_says_nothing_here(self, value):
+    def test_unknown_ids(self, value):
         self.volume.provider_id = value
         self.assertIsNone(self.resolver.known(self.volume))
 
-    def test_when_a_snapshot_was_taken(self):
-        """In UTC, which Cinder does not say."""
+    def test_creation_time_of_a_snapshot(self):
+        """It is in UTC, though Cinder's value has no time zone."""
         self.snapshot.created_at = datetime.datetime(1970, 1, 1, 0, 1)
         found = self.resolver.known_snapshot(self.snapshot)
         self.assertEqual((TAKEN, 60.0), (found, found.since))
 
-    def test_a_snapshot_without_a_time(self):
+    def test_snapshot_without_a_creation_time(self):
         found = self.resolver.known_snapshot(self.snapshot)
         self.assertEqual((TAKEN, None), (found, found.since))
 
-    def test_a_snapshot_without_ids(self):
+    def test_snapshot_without_ids(self):
         self.snapshot.provider_id = None
         self.snapshot.created_at = datetime.datetime(1970, 1, 1)
         self.assertIsNone(self.resolver.known_snapshot(self.snapshot))
 
-    # Views are held
+    # Holding volumes that may be flattened
 
     def hold(self, backing, **how):
-        """Hold the volume; what was done, and what the row says then."""
+        """Hold the volume; return the calls, and the ids while held."""
         self.volume.provider_id = backing and ids(backing, 'v1')
         self.volume.obj_reset_changes = lambda names: None
         with self.resolver.held(self.volume, **how):
             known = self.resolver.known(self.volume)
         return self.calls(), known
 
-    def watch_views(self, now):
-        """Let the database have something else by now."""
+    def current_ids(self, now):
+        """Log the lock, and set the ids of the row in the database."""
         @contextlib.contextmanager
         def flattening(volume_id, timeout=None):
             self.log.flattening(volume_id, timeout)
             yield
-            self.log.let_go()
+            self.log.released()
         self.replace(locks, 'flattening', flattening)
         current = self.function(writes, 'current')
         current.return_value = doubles.a_volume(provider_id=ids(now, 'v1'))
 
     @ddt.data(VIEW, None)
-    def test_a_view_is_held(self, in_hand):
-        """And what has no ids: it may be one."""
-        self.watch_views(now=FOUND)
+    def test_view_is_held(self, in_hand):
+        """So is a volume without ids, which may be a view."""
+        self.current_ids(now=FOUND)
         self.assertEqual(([
             call.flattening('v1', 20), call.deadline(fresh=True),
-            call.current(self.volume), call.let_go()], FOUND),
+            call.current(self.volume), call.released()], FOUND),
             self.hold(in_hand, timeout=20))
 
-    def test_a_volume_is_not_held(self):
-        self.watch_views(now=VIEW)
+    def test_volume_that_is_no_view_is_not_held(self):
+        self.current_ids(now=VIEW)
         self.assertEqual(([], FOUND), self.hold(FOUND))
 
-    # Notes
+    # Marks in rows
 
-    def test_a_note(self):
+    def test_note(self):
         self.resolver.note(self.volume, FOUND, regrouping=True)
         self.assertEqual([call.set_if_unmoved(self.volume, {
             'provider_id': ids(dataclasses.replace(FOUND, regrouping=True),
@@ -160,7 +160,7 @@ class RowsTest(ResolverTestCase):
 
     @ddt.data((True, False), (False, True))
     @ddt.unpack
-    def test_that_it_has_clones_stays(self, in_row, in_hand):
+    def test_has_clones_is_never_reset(self, in_row, in_hand):
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, has_clones=in_row), 'v1')
         self.resolver.note(self.volume, dataclasses.replace(
@@ -168,13 +168,13 @@ class RowsTest(ResolverTestCase):
         self.assertIn('"has_clones":true',
                       self.write.call_args.args[1]['provider_id'])
 
-    def test_a_note_on_a_row_without_ids(self):
+    def test_note_in_a_row_without_ids(self):
         self.volume.provider_id = None
         self.resolver.note(self.volume, FOUND)
         self.write.assert_called_once_with(
             self.volume, {'provider_id': ids(FOUND, 'v1')})
 
-    def test_what_is_noted_already_is_not_written(self):
+    def test_unchanged_ids_are_not_written(self):
         self.resolver.note(self.volume, FOUND)
         self.assertEqual([], self.calls('set_if_unmoved'))
 
@@ -183,8 +183,8 @@ class RowsTest(ResolverTestCase):
             self.volume, find or self.resolver.known, change or (
                 lambda found: dataclasses.replace(found, has_clones=True)))
 
-    def test_a_row_that_was_changed_is_read_again(self):
-        """Nothing is lost of what the other one wrote."""
+    def test_concurrent_update(self):
+        """The row is read again, and its new values are kept."""
         moved = dataclasses.replace(FOUND, group=9)
         self.write.side_effect = [False, True]
 
@@ -203,14 +203,14 @@ class RowsTest(ResolverTestCase):
                 'provider_id': ids(expected, 'v1')})],
             self.calls('set_if_unmoved', 'refresh'))
 
-    def test_a_row_that_changes_all_the_time(self):
+    def test_row_that_changes_repeatedly(self):
         self.write.return_value = False
         error = self.raised(exceptions.ConcurrentUpdate, self.rewrite)
         self.assertEqual('The row of v1 changes all the time; try again.',
                          str(error))
         self.assertEqual(5, self.write.call_count)
 
-    def test_a_row_that_was_failed_over_meanwhile(self):
+    def test_row_that_was_failed_over(self):
         self.has_peer()
         self.write.return_value = False
 
@@ -221,26 +221,26 @@ class RowsTest(ResolverTestCase):
         self.assertRaises(exceptions.ArrayNotActive, self.rewrite)
         self.assertEqual(1, self.write.call_count)
 
-    def test_what_needs_no_change(self):
+    def test_rewrite_without_a_change(self):
         self.assertEqual(FOUND, self.rewrite(change=lambda found: found))
         self.assertEqual([], self.calls('set_if_unmoved', 'refresh'))
 
-    def test_ids_of_a_rewritten_snapshot(self):
+    def test_rewrite_ids_of_a_snapshot(self):
         self.resolver.rewrite(
             self.snapshot, self.resolver.known_snapshot,
             lambda found: dataclasses.replace(found, has_clones=True))
         self.assertNotIn('of', json.loads(
             self.write.call_args.args[1]['provider_id']))
 
-    # Whose it is
+    # The array of a volume
 
     @ddt.data(None, 'junk', ids(FOUND, 'v1'), ids(FOUND, 'v2'))
-    def test_it_is_here(self, value):
+    def test_volume_on_this_array(self, value):
         self.has_peer()
         self.volume.provider_id = value
         self.resolver.check_here(self.volume)
 
-    def test_it_is_on_another_array(self):
+    def test_volume_on_another_array(self):
         self.has_peer()
         self.volume.provider_id = ids(FOUND, 'v1', 'moon')
         error = self.raised(exceptions.ArrayNotActive,
@@ -255,8 +255,8 @@ class RowsTest(ResolverTestCase):
 
     @ddt.data((True, 'v1', True), (False, 'v1', False), (True, 'v2', False))
     @ddt.unpack
-    def test_an_array_that_nobody_knows(self, replicated, owner, raises):
-        """Copies of a replicated volume may have its name here."""
+    def test_volume_on_an_unknown_array(self, replicated, owner, raises):
+        """A replicated volume may have a replica of its name here."""
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, replicated=replicated), owner, 'mars')
         if raises:
@@ -265,7 +265,7 @@ class RowsTest(ResolverTestCase):
         else:
             self.resolver.check_here(self.volume)
 
-    def test_a_snapshot_has_no_name_id(self):
+    def test_snapshot_on_another_array(self):
         self.has_peer()
         self.snapshot.provider_id = ids(TAKEN, system='moon')
         self.assertRaises(exceptions.ArrayNotActive, self.resolver.check_here,
@@ -275,11 +275,11 @@ class RowsTest(ResolverTestCase):
 @ddt.ddt
 class VolumesTest(ResolverTestCase):
 
-    def test_ids_are_enough(self):
+    def test_known_ids_need_no_call(self):
         self.assertEqual(FOUND, self.resolver.resolve(self.volume))
         self.assertEqual([], self.calls())
 
-    def test_one_that_moves_is_asked_for(self):
+    def test_volume_being_moved_is_looked_up(self):
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, regrouping=True), 'v1')
         self.array.groups.group_of.return_value = 9
@@ -290,7 +290,7 @@ class VolumesTest(ResolverTestCase):
         self.assertEqual([call.array.groups.group_of(31),
                           call.array.groups.is_shared(9)], self.calls())
 
-    def test_one_without_ids_is_found_by_its_name(self):
+    def test_volume_without_ids_is_found_by_name(self):
         self.volume.provider_id = None
         self.array.volumes.find.return_value = FOUND
         self.assertEqual(FOUND, self.resolver.resolve(self.volume))
@@ -298,36 +298,36 @@ class VolumesTest(ResolverTestCase):
         self.assertEqual([], self.calls('array.groups'))
 
     @ddt.data(True, False)
-    def test_one_of_a_group_without_ids(self, shared):
+    def test_group_member_without_ids(self, shared):
         self.volume.provider_id, self.volume.group_id = None, 'g'
         self.array.volumes.find.return_value = FOUND
         self.array.groups.is_shared.return_value = shared
         self.assertEqual(shared, self.resolver.resolve(self.volume).shared)
         self.array.groups.is_shared.assert_called_once_with(5)
 
-    def test_one_without_ids_may_be_replicated(self):
+    def test_volume_without_ids_may_be_replicated(self):
         self.has_peer()
         self.volume.provider_id = None
         self.volume.replication_status = 'enabled'
         self.array.volumes.find.return_value = FOUND
         self.assertTrue(self.resolver.resolve(self.volume).replicated)
 
-    def test_one_that_is_gone(self):
+    def test_missing_volume(self):
         self.volume.provider_id = None
         error = self.raised(exceptions.ObjectMissing, self.resolver.resolve,
                             self.volume)
         self.assertEqual(f'The array at {self.array.address} has no volume '
                          'or view cv-v1.', str(error))
 
-    def test_the_name_of_what_another_array_has(self):
-        """It may be an older copy."""
+    def test_volume_on_another_array_is_not_looked_up(self):
+        """What has its name here may be an outdated replica."""
         self.has_peer()
         self.volume.provider_id = ids(FOUND, 'v1', 'moon')
         self.assertRaises(exceptions.ArrayNotActive, self.resolver.resolve,
                           self.volume)
         self.assertEqual([], self.calls('array.volumes'))
 
-    def test_all_names_that_a_migrated_one_may_have(self):
+    def test_names_of_a_migrated_replicated_volume(self):
         self.volume.provider_id, self.volume.name_id = None, 'n1'
         self.volume.replication_status = 'failed-over'
         self.array.volumes.find.return_value = FOUND
@@ -335,28 +335,28 @@ class VolumesTest(ResolverTestCase):
         self.array.volumes.find.assert_called_once_with(
             'cv-n1', 'rcv-n1', 'cv-v1', 'rcv-v1')
 
-    # By name
+    # Verification by name
 
-    def test_one_is_seen_by_its_name(self):
+    def test_volume_is_confirmed_by_name(self):
         moved = dataclasses.replace(FOUND, group=9)
         self.array.identity.volume.return_value = moved
         self.assertEqual(moved, self.resolver.find(self.volume))
         self.array.identity.volume.assert_called_once_with(FOUND, ['cv-v1'])
 
-    def test_more_names(self):
+    def test_additional_names(self):
         self.array.identity.volume.return_value = FOUND
         self.resolver.confirm(self.volume, FOUND, 'a', 'b')
         self.array.identity.volume.assert_called_once_with(
             FOUND, ['cv-v1', 'a', 'b'])
 
-    def test_nothing_has_its_name(self):
+    def test_no_object_has_the_name(self):
         self.array.identity.name_now.return_value = ('', '')
         error = self.raised(exceptions.ObjectMissing, self.resolver.confirm,
                             self.volume, FOUND)
         self.assertEqual(f'The array at {self.array.address} has no volume '
                          'or view cv-v1.', str(error))
 
-    def test_it_was_renamed(self):
+    def test_renamed_volume(self):
         self.array.identity.name_now.return_value = ('mine', 'cvg-v1')
         error = self.raised(exceptions.ObjectRenamed, self.resolver.confirm,
                             self.volume, FOUND)
@@ -367,7 +367,7 @@ class VolumesTest(ResolverTestCase):
         self.array.identity.name_now.assert_called_once_with(FOUND)
 
     @ddt.data(('mine', 'theirs'), ('', 'cvg-v1'))
-    def test_it_is_gone_and_not_renamed(self, now):
+    def test_volume_is_gone_and_not_renamed(self, now):
         self.array.identity.name_now.return_value = now
         self.resolver.check_not_renamed(self.volume, FOUND)
 
@@ -377,21 +377,21 @@ class VolumesTest(ResolverTestCase):
         return self.resolver.names_of(
             self.volume, dataclasses.replace(FOUND, **more))
 
-    def test_one_name_without_another_array(self):
+    def test_name_without_a_peer(self):
         self.assertEqual(['cv-v1'], self.names())
 
     @ddt.data(('enabled', ['cv-v1', 'rcv-v1']),
               ('failed-over', ['rcv-v1', 'cv-v1']))
     @ddt.unpack
-    def test_names_of_copies(self, status, expected):
+    def test_names_of_replicas(self, status, expected):
         self.has_peer()
         self.volume.replication_status = status
         self.assertEqual(expected, self.names())
 
-    def test_names_of_one_that_is_being_made(self):
+    def test_name_while_it_is_flattened(self):
         self.assertEqual(['cv-v1', 'cnew-v1'], self.names(flattening=True))
 
-    def test_names_of_a_migrated_one(self):
+    def test_names_of_a_migrated_volume(self):
         self.volume.name_id = 'n1'
         self.assertEqual(['cv-n1', 'cv-v1'], self.names())
         self.assertEqual(['cv-n1', 'cnew-n1', 'cv-v1'],
@@ -399,7 +399,7 @@ class VolumesTest(ResolverTestCase):
 
     @ddt.data(('failed-over', ['cv-x', 'rcv-x']), ('enabled', ['cv-x']))
     @ddt.unpack
-    def test_names_with_an_id(self, status, expected):
+    def test_names_for_an_id(self, status, expected):
         self.volume.replication_status = status
         self.assertEqual(expected, self.resolver.names(self.volume, 'x'))
 
@@ -407,13 +407,13 @@ class VolumesTest(ResolverTestCase):
         (None, None, ['n1', 'v1']), (None, 'deleting', ['n1']),
         (ids(FOUND, 'n1'), None, ['n1']))
     @ddt.unpack
-    def test_ids_in_names_of_a_migrated_one(self, value, status, expected):
-        """Of one deleted after a migration, the id names what stays."""
+    def test_name_ids_of_a_migrated_volume(self, value, status, expected):
+        """If it is deleted by the migration, its id names the new volume."""
         self.volume.provider_id, self.volume.name_id = value, 'n1'
         self.volume.migration_status = status
         self.assertEqual(expected, self.resolver.name_ids(self.volume))
 
-    def test_the_id_in_names(self):
+    def test_name_id(self):
         self.volume.provider_id = None
         self.assertEqual(['v1'], self.resolver.name_ids(self.volume))
 
@@ -425,7 +425,7 @@ class VolumesTest(ResolverTestCase):
         (True, None, 'no', False), (True, 'not-capable', 'no', False),
         (True, 'disabled', 'nonsense', True))
     @ddt.unpack
-    def test_it_may_be_replicated(self, peer, status, word, expected):
+    def test_may_be_replicated(self, peer, status, word, expected):
         if peer:
             self.has_peer()
         self.volume.replication_status = status
@@ -435,7 +435,7 @@ class VolumesTest(ResolverTestCase):
 
     @ddt.data(('failed-over', True), ('enabled', False), (None, False))
     @ddt.unpack
-    def test_it_may_be_a_copy(self, status, expected):
+    def test_may_be_copy(self, status, expected):
         self.volume.replication_status = status
         self.assertIs(expected, self.resolver.may_be_copy(self.volume))
 
@@ -443,19 +443,19 @@ class VolumesTest(ResolverTestCase):
 @ddt.ddt
 class SnapshotsTest(ResolverTestCase):
 
-    def test_ids_are_enough(self):
+    def test_known_ids_need_no_call(self):
         self.assertEqual(TAKEN, self.resolver.resolve_snapshot(
             self.snapshot))
         self.assertEqual([], self.calls())
 
-    def test_one_without_ids_is_found_by_its_name(self):
+    def test_snapshot_without_ids_is_found_by_name(self):
         self.snapshot.provider_id = None
         self.array.snapshots.find.return_value = TAKEN
         self.assertEqual(TAKEN, self.resolver.resolve_snapshot(
             self.snapshot))
         self.array.snapshots.find.assert_called_once_with('cs-s1')
 
-    def test_one_of_a_group_without_ids(self):
+    def test_group_snapshot_without_ids(self):
         self.snapshot.provider_id = None
         self.snapshot.group_snapshot_id = 'gs'
         self.array.snapshots.find.side_effect = {'cgs-gs': TAKEN}.get
@@ -464,7 +464,7 @@ class SnapshotsTest(ResolverTestCase):
         self.assertEqual([call('cs-s1'), call('cgs-gs')],
                          self.array.snapshots.find.call_args_list)
 
-    def test_one_that_is_gone(self):
+    def test_missing_snapshot(self):
         self.snapshot.provider_id = None
         error = self.raised(exceptions.ObjectMissing,
                             self.resolver.resolve_snapshot, self.snapshot)
@@ -472,7 +472,7 @@ class SnapshotsTest(ResolverTestCase):
                          'snapshot cs-s1.', str(error))
         self.assertEqual(1, self.array.snapshots.find.call_count)
 
-    def test_the_name_of_what_another_array_has(self):
+    def test_snapshot_on_another_array_is_not_looked_up(self):
         self.has_peer()
         self.snapshot.provider_id = ids(TAKEN, system='moon')
         self.assertRaises(exceptions.ArrayNotActive,
@@ -486,8 +486,8 @@ class SnapshotsTest(ResolverTestCase):
         self.assertEqual(expected,
                          self.resolver.snapshot_names(self.snapshot))
 
-    def test_names_of_what_one_that_was_managed_is_of(self):
-        """OBJ-7: of the volume, and of its group wherever it is."""
+    def test_source_names_of_a_managed_snapshot(self):
+        """OBJ-7: the names of its volume, and of all possible groups."""
         self.snapshot.provider_id = ids(dataclasses.replace(
             TAKEN, named=DIGEST))
         self.snapshot.volume = self.volume
@@ -499,7 +499,7 @@ class SnapshotsTest(ResolverTestCase):
         self.assertEqual({'cvg-v1', 'rcvg-v1', 'ccg-g', 'rccg-g'},
                          set(source.groups))
 
-    def test_one_is_seen_by_its_name(self):
+    def test_snapshot_is_confirmed_by_name(self):
         self.array.identity.snapshot.return_value = TAKEN
         self.assertEqual(TAKEN, self.resolver.confirm_snapshot(
             self.snapshot, TAKEN))
@@ -507,7 +507,7 @@ class SnapshotsTest(ResolverTestCase):
             TAKEN, ['cs-s1'])
         self.assertEqual([], self.calls('set_if_unmoved'))
 
-    def test_nothing_has_its_name(self):
+    def test_no_object_has_the_name(self):
         error = self.raised(exceptions.ObjectMissing,
                             self.resolver.confirm_snapshot, self.snapshot,
                             TAKEN)
@@ -515,8 +515,8 @@ class SnapshotsTest(ResolverTestCase):
             f'The array at {self.array.address} has no snapshot cs-s1 with '
             'the id that Cinder noted for it, 8.', str(error))
 
-    def test_the_digest_of_one_that_was_managed_is_noted(self):
-        """Once it was seen; other notes in its row stay."""
+    def test_digest_of_a_managed_snapshot_is_saved(self):
+        """Once it is confirmed; other marks in the row are kept."""
         managed = dataclasses.replace(TAKEN, named=DIGEST)
         self.array.identity.snapshot.return_value = managed
         self.snapshot.provider_id = ids(dataclasses.replace(
@@ -530,6 +530,6 @@ class SnapshotsTest(ResolverTestCase):
 
 class SettledTest(ResolverTestCase):
 
-    def test_one_that_the_array_has_lost(self):
+    def test_missing_volume(self):
         self.array.groups.group_of.side_effect = rest.NotFound('gone')
         self.assertRaises(rest.NotFound, self.resolver.settled, FOUND)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reverting: by the array where it can, else by copying, with a safeguard."""
+"""Reverting to snapshots: restored by the array, or copied by this host."""
 
 import contextlib
 from unittest import mock
@@ -107,7 +107,7 @@ class RevertCase(base.BaseTestCase):
                                               self.snapshot)
 
 
-#: What is done to copy a snapshot back.
+#: The events of copying a snapshot back.
 COPIED = ['safeguard', f'+snapshot {rows.SNAPSHOT_ID}', FRESH, 'view',
           '-deadline', 'refresh', 'check_free', 'find', 'overwrite', 'drop',
           '-snapshot', FRESH, 'delete', '-deadline', 'remove']
@@ -116,13 +116,13 @@ COPIED = ['safeguard', f'+snapshot {rows.SNAPSHOT_ID}', FRESH, 'view',
 @ddt.ddt
 class RestoreTest(RevertCase):
 
-    def copies_instead(self):
+    def assert_copied_back(self):
         self.start()
         self.assertEqual(COPIED, self.events[-len(COPIED):])
         self.assertNotIn('grow', self.events)
 
-    def test_it_is_not_flattened_meanwhile(self):
-        """Its row is looked at when it is held."""
+    def test_volume_is_held_during_the_revert(self):
+        """It cannot be flattened; its row is read while it is held."""
         self.resolver.held.side_effect = self.journal.context('held')
         self.start()
         self.assertEqual(['+held', 'check_free'],
@@ -142,7 +142,7 @@ class RestoreTest(RevertCase):
         self.array.volumes.restore.assert_called_once_with(SEEN, BEFORE)
         self.assertEqual(1, self.array.concurrently.call_count)
 
-    def test_a_volume_that_grew_keeps_its_size(self):
+    def test_extended_volume_keeps_its_size(self):
         self.volume.size = 3
         self.resolver.confirm.return_value = ArrayVolume(group=5, volume=66)
         self.resolver.names_of.return_value = mock.sentinel.names
@@ -154,7 +154,7 @@ class RestoreTest(RevertCase):
         self.resolver.confirm.assert_called_once_with(self.volume, BACKING)
         self.resolver.names_of.assert_called_once_with(self.volume, BACKING)
 
-    def test_a_volume_in_a_failback(self):
+    def test_volume_being_failed_back(self):
         self.resolver.check_free.side_effect = exceptions.ObjectInUse(
             'Volume', 'is being failed back')
         self.assertRaises(exceptions.ObjectInUse, self.start)
@@ -163,38 +163,38 @@ class RestoreTest(RevertCase):
 
     @ddt.data(ArrayVolume(group=5, view=8), ArrayVolume(group=50, volume=6),
               ArrayVolume(group=5, volume=6, shared=True))
-    def test_a_volume_that_the_array_cannot_restore(self, backing):
+    def test_volume_that_the_array_cannot_restore(self, backing):
         self.resolver.resolve.return_value = backing
-        self.copies_instead()
+        self.assert_copied_back()
         self.array.volumes.restore.assert_not_called()
 
-    def test_a_snapshot_of_a_view(self):
+    def test_snapshot_of_a_view(self):
         self.sources.taken.return_value = ArraySnapshot(
             snapshot=3, group=5, view=8)
-        self.copies_instead()
+        self.assert_copied_back()
         self.array.volumes.restore.assert_not_called()
 
-    def test_a_snapshot_that_is_in_another_group_by_now(self):
+    def test_snapshot_in_another_group(self):
         self.resolver.confirm_snapshot.return_value = ArraySnapshot(
             snapshot=3, group=50)
-        self.copies_instead()
+        self.assert_copied_back()
         self.array.volumes.restore.assert_not_called()
         self.assertIn('-group', self.events[:-len(COPIED)])
 
-    def test_the_array_refuses(self):
+    def test_array_refuses_to_restore(self):
         self.volume.size = 3
         self.journal.record(self.array.volumes.restore, 'restore',
                             rest.Refused('no'))
-        self.copies_instead()
+        self.assert_copied_back()
 
-    def test_the_array_refuses_the_size(self):
+    def test_array_refuses_the_size(self):
         self.volume.size = 3
         self.array.volumes.grow.side_effect = rest.Refused('no')
-        self.copies_instead()
+        self.assert_copied_back()
 
     @ddt.data(rest.Unreachable('lost'), exceptions.RestoreUnsettled('?'))
-    def test_nobody_knows_whether_it_was_restored(self, error):
-        """Then nothing is copied over what may be right."""
+    def test_outcome_of_the_restore_is_unknown(self, error):
+        """The data may be correct, so nothing is copied over it."""
         self.array.volumes.restore.side_effect = error
         self.assertRaises(type(error), self.start)
         self.driver._create_temp_snapshot.assert_not_called()
@@ -227,13 +227,13 @@ class CopyBackTest(RevertCase):
         self.deletion.delete_snapshot.assert_called_once_with(self.safeguard)
         self.remove.assert_called_once_with(self.safeguard)
 
-    def test_no_safeguard(self):
+    def test_safeguard_cannot_be_created(self):
         self.driver._create_temp_snapshot.side_effect = exception.QuotaError
         self.assertRaises(exception.QuotaError, self.start)
         self.copies.overwrite.assert_not_called()
 
     def fails(self, error):
-        """The safeguard stays, and the log says what to do with it."""
+        """Assert that the safeguard is kept, and the log names it."""
         with self.assertLogs(revert.LOG.logger, 'ERROR') as logs:
             self.assertIs(error, self.assertRaises(type(error), self.start))
         for row in (self.volume, self.snapshot, self.safeguard):
@@ -241,7 +241,7 @@ class CopyBackTest(RevertCase):
         self.deletion.delete_snapshot.assert_not_called()
         self.remove.assert_not_called()
 
-    def test_copying_fails(self):
+    def test_copy_fails(self):
         error = exceptions.CopyTimeout('late')
         self.journal.record(self.copies.overwrite, 'overwrite', error)
         self.fails(error)
@@ -252,16 +252,16 @@ class CopyBackTest(RevertCase):
         self.fails(error)
         self.copies.overwrite.assert_not_called()
 
-    def test_there_is_no_view(self):
+    def test_view_cannot_be_created(self):
         self.fails_with(self.snapshots.temporary_view, rest.Refused('no'))
         self.snapshots.drop_quietly.assert_not_called()
 
-    def test_the_volume_is_gone(self):
+    def test_volume_is_gone(self):
         self.fails_with(self.resolver.find, exceptions.ObjectMissing('gone'))
         self.snapshots.drop_quietly.assert_called_once_with(
             VIEW, self.snapshot)
 
-    def test_a_failback_began_meanwhile(self):
+    def test_failback_started(self):
         self.resolver.check_free.side_effect = [
             None, exceptions.ObjectInUse('Volume', 'is being failed back')]
         self.assertRaises(exceptions.ObjectInUse, self.start)
@@ -269,8 +269,8 @@ class CopyBackTest(RevertCase):
 
     @ddt.data(exception.SnapshotIsBusy(snapshot_name='s'),
               rest.Unreachable('lost'), exceptions.LockTimeout('late'))
-    def test_the_safeguard_stays(self, error):
-        """The volume is reverted, which is what was asked for."""
+    def test_safeguard_cannot_be_deleted(self, error):
+        """The revert succeeds nevertheless."""
         self.deletion.delete_snapshot.side_effect = error
         with self.assertLogs(revert.LOG.logger, 'WARNING') as logs:
             self.start()

@@ -45,64 +45,64 @@ class UnmanagingTest(doubles.TestCase):
     def done(self):
         return self.calls('hold', 'free', 'array', 'replication')
 
-    def given_back(self, group):
-        """The names of the volume, while its group is held."""
+    def restored(self, group):
+        """Return the calls that restore names while the group is locked."""
         return [call.hold(group),
                 call.array.original_names.restore('cv-n1', 'cvg-n1'),
                 call.free(group)]
 
-    def test_names_are_given_back(self):
+    def test_names_are_restored(self):
         self.unmanaging.unmanage(self.volume)
-        self.assertEqual(self.given_back(5), self.done())
+        self.assertEqual(self.restored(5), self.done())
         self.known.known.assert_called_once_with(self.volume)
 
-    def test_names_stay_if_the_option_says_so(self):
+    def test_names_are_kept_by_option(self):
         self.options.k2_unmanage_restores_names = False
         self.unmanaging.unmanage(self.volume)
         self.assertEqual([call.detach.release(self.volume)],
                          self.calls('detach'))
         self.assertEqual([], self.done())
 
-    def test_it_is_not_flattened_meanwhile(self):
+    def test_volume_is_held(self):
         self.unmanaging.unmanage(self.volume)
         self.assertEqual(call.resolver.held(self.volume), self.calls()[0])
-        self.assertEqual(call.let_go(self.volume), self.calls()[-1])
+        self.assertEqual(call.released(self.volume), self.calls()[-1])
 
-    def test_one_that_is_being_flattened(self):
-        """Whatever the option says: the row must stay."""
+    def test_volume_being_flattened(self):
+        """Refused whatever the option says: its row must be kept."""
         self.options.k2_unmanage_restores_names = False
         self.known.held.side_effect = exceptions.ObjectInUse('v1', 'copied')
         self.raised(exceptions.ObjectInUse, self.unmanaging.unmanage,
                     self.volume)
 
-    def test_one_without_ids(self):
+    def test_volume_without_ids(self):
         self.known.known.return_value = None
         self.array.volumes.find.return_value = ArrayVolume(group=9, volume=31)
         self.unmanaging.unmanage(self.volume)
         self.assertEqual([call.array.volumes.find('cv-n1'),
-                          *self.given_back(9)], self.done())
+                          *self.restored(9)], self.done())
 
-    def test_one_that_is_gone(self):
+    def test_missing_volume(self):
         self.known.known.return_value = None
         self.unmanaging.unmanage(self.volume)
-        self.assertEqual(self.given_back(0), self.done()[1:])
+        self.assertEqual(self.restored(0), self.done()[1:])
 
-    def test_one_that_was_never_managed(self):
-        """Whatever the option says, the names are not Cinder's."""
+    def test_volume_that_could_not_be_managed(self):
+        """Its names are restored whatever the option says."""
         self.options.k2_unmanage_restores_names = False
         self.unmanaging.end(self.volume)
-        self.assertEqual(self.given_back(5), self.done())
+        self.assertEqual(self.restored(5), self.done())
 
-    def test_what_was_begun_of_its_replication_ends_first(self):
+    def test_replication_of_a_failed_manage_is_stopped(self):
         self.known.may_be_replicated.return_value = True
         self.array.volumes.find.return_value = FOUND
         self.unmanaging.end(self.volume)
         self.assertEqual([
             call.array.volumes.find('cv-n1'),
             call.replication.unprotect(self.volume, FOUND, 'n1'),
-            *self.given_back(5)], self.done())
+            *self.restored(5)], self.done())
 
-    def test_nothing_was_begun(self):
+    def test_failed_manage_without_replication(self):
         self.known.may_be_replicated.return_value = True
         self.unmanaging.end(self.volume)
         self.assertEqual([], self.calls('replication'))

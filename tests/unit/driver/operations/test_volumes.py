@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making volumes and snapshots: all that was asked for, or nothing."""
+"""Creation, cloning and extension of volumes, and their snapshots."""
 
 import dataclasses
 from unittest import mock
@@ -97,7 +97,7 @@ class CreateTest(VolumesCase):
     @ddt.data((None, True),
               ({'kaminario:thin_prov_type': 'nodedup'}, False))
     @ddt.unpack
-    def test_alone(self, specs, dedup):
+    def test_standalone_volume(self, specs, dedup):
         self.volume.volume_type = specs and rows.volume_type(specs)
         self.assertEqual(
             {'provider_id': MADE, 'of': DATA_ID,
@@ -108,7 +108,7 @@ class CreateTest(VolumesCase):
         self.replication.start.assert_not_called()
 
     @ddt.data(0, 7)
-    def test_in_a_group(self, group):
+    def test_consistency_group_member(self, group):
         self.group = group
         self.create()
         self.create_member.assert_called_once_with(
@@ -116,7 +116,7 @@ class CreateTest(VolumesCase):
             group=group)
         self.create_alone.assert_not_called()
 
-    def test_replicated(self):
+    def test_replicated_volume(self):
         self.replication.link_for_new.return_value = mock.sentinel.link
         self.replication.start.return_value = STARTED
         self.assertEqual(
@@ -128,15 +128,15 @@ class CreateTest(VolumesCase):
         self.assertEqual(FRESH, self.events)
         self.deletion.delete_backing.assert_not_called()
 
-    def test_where_to_replicate_is_known_before_anything_is_made(self):
+    def test_replication_target_is_checked_before_anything_is_created(self):
         self.replication.link_for_new.side_effect = (
             exceptions.ReplicationError('no target'))
         self.assertRaises(exceptions.ReplicationError, self.create)
         self.placement.into_group.assert_not_called()
 
 
-class UnmakeTest(VolumesCase):
-    """What cannot be replicated is not there at all."""
+class FailedReplicationTest(VolumesCase):
+    """A volume that cannot be replicated is deleted again."""
 
     def setUp(self):
         super().setUp()
@@ -154,7 +154,7 @@ class UnmakeTest(VolumesCase):
             exceptions.ReplicationError, 'no session',
             self.volumes.create_volume, self.volume)
 
-    def test_it_is_deleted(self):
+    def test_volume_is_deleted(self):
         self.create()
         self.assertEqual(
             ['+deadline fresh=True', 'start', '-deadline',
@@ -167,23 +167,23 @@ class UnmakeTest(VolumesCase):
         self.resolver.names_of.assert_called_once_with(self.volume, MADE)
         self.resolver.ids.assert_not_called()
 
-    def test_it_is_gone(self):
-        """Its id may be another's (OBJ-7): a start may take minutes."""
+    def test_volume_is_gone(self):
+        """A start may take minutes; the id may now be another's (OBJ-7)."""
         self.array.identity.volume.return_value = None
         self.create()
         self.deletion.delete_backing.assert_not_called()
 
-    def stays(self, error):
+    def is_kept(self, error):
         self.deletion.delete_backing.side_effect = error
         with self.assertLogs(volumes.LOG.logger, 'WARNING') as logs:
             self.create()
         self.assertIn(str(error), logs.output[0])
 
-    def test_it_cannot_be_deleted(self):
-        self.stays(rest.Unreachable('lost'))
+    def test_volume_cannot_be_deleted(self):
+        self.is_kept(rest.Unreachable('lost'))
 
-    def test_the_array_must_keep_it(self):
-        self.stays(exceptions.ObjectInUse('cv-1', 'is needed'))
+    def test_volume_is_in_use(self):
+        self.is_kept(exceptions.ObjectInUse('cv-1', 'is needed'))
 
 
 class CloneTest(VolumesCase):
@@ -194,7 +194,7 @@ class CloneTest(VolumesCase):
         self.request = dataclasses.replace(ORDER, group=7)
         self.sources.strategies.return_value = ('view',)
 
-    def test_from_a_snapshot(self):
+    def test_clone_of_a_snapshot(self):
         source = rows.volume(id=rows.VOLUME_ID, size=9)
         snapshot = rows.snapshot(source, volume_size=4)
         self.resolver.confirm_snapshot.return_value = TAKEN_CONFIRMED
@@ -211,7 +211,7 @@ class CloneTest(VolumesCase):
             self.request, TAKEN_CONFIRMED, ('view',))
         self.sources.strategies.assert_called_once_with(self.volume)
 
-    def test_from_a_snapshot_that_is_gone(self):
+    def test_clone_of_a_missing_snapshot(self):
         self.resolver.confirm_snapshot.side_effect = (
             exceptions.ObjectMissing('gone'))
         self.assertRaises(
@@ -220,7 +220,7 @@ class CloneTest(VolumesCase):
             rows.snapshot())
         self.placement.into_group.assert_not_called()
 
-    def test_of_a_volume(self):
+    def test_clone_of_a_volume(self):
         source = rows.volume(size=4)
         self.resolver.confirm.return_value = CONFIRMED
         self.cloner.from_volume.return_value = MADE
@@ -236,7 +236,7 @@ class CloneTest(VolumesCase):
             self.request, CONFIRMED, naming.clone_source(DATA_ID), ('view',))
         self.sources.strategies.assert_called_once_with(self.volume)
 
-    def test_a_clone_is_replicated_like_any_volume(self):
+    def test_replicated_clone(self):
         self.replication.link_for_new.return_value = mock.sentinel.link
         self.replication.start.return_value = STARTED
         update = self.volumes.create_cloned_volume(self.volume,
@@ -248,8 +248,8 @@ class CloneTest(VolumesCase):
 
 class ExtendTest(VolumesCase):
 
-    def test_it_grows(self):
-        """One that a view backed has a volume then, seen by its name."""
+    def test_extend(self):
+        """A view is flattened first, and the new volume confirmed by name."""
         self.flattening.full.return_value = SOURCE
         self.resolver.confirm.side_effect = None
         self.resolver.confirm.return_value = CONFIRMED
@@ -265,7 +265,7 @@ class ExtendTest(VolumesCase):
         self.replication.grow.assert_called_once_with(
             self.volume, CONFIRMED, 5 * KIB_PER_GIB)
 
-    def test_one_that_must_stay_a_view(self):
+    def test_view_that_cannot_be_flattened(self):
         self.flattening.full.side_effect = exceptions.ObjectInUse('v', 'x')
         self.assertRaises(exceptions.ObjectInUse,
                           self.volumes.extend_volume, self.volume, 5)
@@ -291,7 +291,7 @@ class SnapshotTest(VolumesCase):
         return [f'+group sys-1 {group}', '+deadline fresh=True', *events,
                 '-deadline', '-group']
 
-    def test_it_is_taken(self):
+    def test_create_snapshot(self):
         self.assertEqual({'provider_id': TAKEN, 'of': ''}, self.create())
         self.assertEqual(self.held('refresh', 'find', 'create'), self.events)
         self.resolver.resolve.assert_called_once_with(self.volume)
@@ -299,8 +299,8 @@ class SnapshotTest(VolumesCase):
         self.array.snapshots.create.assert_called_once_with(
             naming.snapshot(rows.SNAPSHOT_ID), CONFIRMED)
 
-    def test_the_volume_is_in_another_group_by_now(self):
-        """That one is held instead."""
+    def test_volume_was_moved_to_another_group(self):
+        """The lock of the new group is taken instead."""
         moved = ArrayVolume(group=50, volume=6)
         self.resolver.find.return_value = moved
         self.resolver.resolve.side_effect = [SOURCE, moved]
@@ -309,7 +309,7 @@ class SnapshotTest(VolumesCase):
             *self.held('refresh', 'find'),
             *self.held('refresh', 'find', 'create', group=50)], self.events)
 
-    def test_it_moves_all_the_time(self):
+    def test_volume_is_moved_repeatedly(self):
         self.resolver.find.return_value = ArrayVolume(group=50, volume=6)
         error = self.assertRaises(exceptions.ConcurrentUpdate, self.create)
         self.assertEqual(f'Volume {self.volume.id} is moved between groups; '
