@@ -77,7 +77,7 @@ class DeferredIds:
                          *(f'g{i}' for i in sorted(self.source_groups))])
 
     @classmethod
-    def parse(cls, text: str) -> typing.Self:
+    def parse(cls, text: str) -> 'DeferredIds':
         """Parse what ``str`` wrote; anything else is ignored."""
         words = [(match[1], int(match[2]), match[3]) for match in map(
             _WORD.fullmatch, text.split()) if match]

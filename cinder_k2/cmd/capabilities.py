@@ -77,7 +77,7 @@ def _time(seconds: float) -> str | None:
     if not seconds:
         return None
     return datetime.datetime.fromtimestamp(
-        seconds, datetime.UTC).isoformat(timespec='seconds')
+        seconds, datetime.timezone.utc).isoformat(timespec='seconds')
 
 
 def _verdict(row: Report) -> str:

@@ -61,7 +61,7 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
 
 def _name(directory: str) -> str:
     """An unused name for the files that reveals no address."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     while True:
         name = f'k2-probe-{now:%Y%m%dT%H%M%SZ}'
         if not os.path.exists(os.path.join(directory, f'{name}.json')):

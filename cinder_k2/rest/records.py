@@ -31,9 +31,10 @@ import typing
 from typing import Annotated
 from typing import Any
 from typing import ClassVar
-from typing import Self
+from typing import TypeVar
 
 
+R = TypeVar('R', bound='Record')
 _Reader = Callable[[Any], Any]
 
 #: Sizes and capacities; a fraction is cut off.
@@ -57,7 +58,7 @@ class Ref:
         return f'/{self.resource}/{self.id}'
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> 'Ref':
         """Read ``/volumes/31``.
 
         :raises ValueError: it has another form
@@ -198,9 +199,9 @@ class Record:
         return tuple(cls.READERS)
 
     @classmethod
-    def from_json(cls, data: Any,
+    def from_json(cls: type[R], data: Any,
                   overlook: Callable[[str, Any], None] = _overlook_nothing
-                  ) -> Self:
+                  ) -> R:
         """Create a record from an object in a reply.
 
         An absent field or null gives the default of the field, and so does

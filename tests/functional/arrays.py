@@ -133,7 +133,8 @@ def expired_certificate() -> tls.Certificate:
     files = certificate().authority_path
     return tls.issue(
         tls.Authority(files, files.with_suffix('.key')), (), folder(),
-        start=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), days=7)
+        start=datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc),
+        days=7)
 
 
 def folder() -> str:

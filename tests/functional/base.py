@@ -28,6 +28,7 @@ import testtools
 
 from cinder_k2.array import cache
 from cinder_k2 import polling
+from tests import contexts
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import cinder_env
@@ -172,10 +173,10 @@ class FunctionalTest(testtools.TestCase):
         self.addCleanup(patch.stop)
         # Budgets apply to a back end with filled caches, even if the tests
         # that share it are slow.
-        self.enterContext(mock.patch.object(cache, '_LIFETIME', 1e9))
+        contexts.enter(self, mock.patch.object(cache, '_LIFETIME', 1e9))
         cinder_env.cinder().forget_everything()
         self._lock_watch = lock_order.Watch()
-        self.enterContext(self._lock_watch.installed())
+        contexts.enter(self, self._lock_watch.installed())
         self._used: list[backend.Backend] = []
         self._metered = self.keeps_budgets
         self._over_budget: list[str] = []

@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.driver import config
+from tests import contexts
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -232,7 +233,7 @@ class ReplicatedTest(base.FunctionalTest):
     def keep_devices(self, number: int) -> None:
         """Restart with the first of the devices in cinder.conf alone."""
         read = config.replication_targets
-        self.enterContext(mock.patch.object(
+        contexts.enter(self, mock.patch.object(
             config, 'replication_targets',
             lambda configuration: read(configuration)[:number]))
         self.assertTrue(self.backend.restart())

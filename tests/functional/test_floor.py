@@ -33,6 +33,7 @@ from cinder_k2 import naming
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
+from tests import contexts
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -264,7 +265,7 @@ class LearningTest(base.FunctionalTest):
     def setUp(self) -> None:
         super().setUp()
         # Pauses and strikes go by the time of the test.
-        self.enterContext(mock.patch.object(
+        contexts.enter(self, mock.patch.object(
             capabilities, 'time', types.SimpleNamespace(
                 time=time.time, monotonic=self.clock.monotonic)))
         learned.forget()
@@ -310,7 +311,7 @@ class HangsTest(LearningTest):
             reply = send(connection, request, timeout, *args)
             deliver('after')
             return reply
-        self.enterContext(mock.patch.object(
+        contexts.enter(self, mock.patch.object(
             transport.Transport, 'exchange', exchange))
 
     def test_writes(self) -> None:

@@ -23,6 +23,7 @@ from unittest import mock
 from cinder.volume.drivers.kaminario import kaminario_common
 import ddt
 
+from tests import contexts
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import images
@@ -99,7 +100,7 @@ class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
         # Nobody waits: time passes on the arrays.
         time = types.SimpleNamespace(
             time=self.primary.array.clock.time, sleep=self.clock.sleep)
-        self.enterContext(mock.patch.object(kaminario_common, 'time', time))
+        contexts.enter(self, mock.patch.object(kaminario_common, 'time', time))
 
     def device(self, **more: Any) -> str:
         """In-tree Cinder uses only the address of the peer."""

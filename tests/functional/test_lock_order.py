@@ -19,6 +19,7 @@ import unittest
 from unittest import mock
 
 from cinder_k2.driver import locks
+from tests import contexts
 from tests.functional import lock_order
 
 
@@ -26,10 +27,10 @@ class WatchTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.enterContext(mock.patch.object(
+        contexts.enter(self, mock.patch.object(
             locks, '_lock', lambda *how: contextlib.nullcontext()))
         self.watch = lock_order.Watch()
-        self.enterContext(self.watch.installed())
+        contexts.enter(self, self.watch.installed())
 
     def test_the_order_is_the_documented_one(self):
         kinds = {'hosts': 'host', 'host_groups': 'volume'}

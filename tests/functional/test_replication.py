@@ -22,6 +22,7 @@ from cinder import exception
 
 from cinder_k2.flows.replication import copies
 import k2_sim
+from tests import contexts
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -103,8 +104,8 @@ class ReplicationTest(replicated.ReplicatedTest):
 
     def test_in_use(self) -> None:
         """By two hosts; the session is not affected."""
-        self.enterContext(mock.patch.object(compute, 'API',
-                                            autospec=True))
+        contexts.enter(self, mock.patch.object(
+            compute, 'API', autospec=True))
         volume = self.replicated(multiattach='<is> True')
         first, second = [self.backend.attach(volume, self.host(), number * 32)
                          for number in 'ab']

@@ -121,4 +121,4 @@ def _joined(reasons: list[str]) -> str:
 
 def _when(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(
-        seconds, datetime.UTC).isoformat(timespec='seconds')
+        seconds, datetime.timezone.utc).isoformat(timespec='seconds')

@@ -16,7 +16,6 @@ from collections.abc import Callable
 import logging
 import socket
 import threading
-from typing import Self
 
 import uvicorn
 
@@ -63,7 +62,7 @@ class Server:
         self._server = _Uvicorn(array, tls)
         self._thread = threading.Thread(target=self.run, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> 'Server':
         self.start()
         return self
 

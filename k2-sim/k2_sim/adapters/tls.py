@@ -250,7 +250,7 @@ def _read_key(path: pathlib.Path) -> _Key:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def _yesterday() -> datetime.datetime:

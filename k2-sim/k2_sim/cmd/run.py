@@ -24,7 +24,6 @@ import signal
 import subprocess  # nosec B404
 import sys
 from typing import Any
-from typing import Self
 
 from k2_sim.cmd import arrays
 from k2_sim.cmd import serve
@@ -113,7 +112,7 @@ class _Signals:
         self._before: dict[int, Any] = {}
         self._came_early = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> '_Signals':
         for number, handler in ((signal.SIGTERM, self._terminate),
                                 (signal.SIGINT, lambda *_: None)):
             self._before[number] = signal.signal(number, handler)

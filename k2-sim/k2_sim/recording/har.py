@@ -55,7 +55,7 @@ def _entry(record: Record) -> dict[str, Any]:
 def _date(seconds: float) -> str:
     try:
         return datetime.datetime.fromtimestamp(
-            seconds, datetime.UTC).isoformat(timespec='milliseconds')
+            seconds, datetime.timezone.utc).isoformat(timespec='milliseconds')
     except (ValueError, OverflowError, OSError) as exc:
         raise errors.refused(
             'An archive has no dates beyond the year 9999') from exc

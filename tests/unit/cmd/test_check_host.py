@@ -25,6 +25,7 @@ from unittest import mock
 
 import cinder_k2
 from cinder_k2.cmd import admin
+from tests import contexts
 
 FILES = pathlib.Path(cinder_k2.__file__).parent / 'host_files'
 DEFAULTS = '''\
@@ -53,13 +54,13 @@ class HostCase(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.place = pathlib.Path(self.enterContext(
-            tempfile.TemporaryDirectory()))
+        self.place = pathlib.Path(contexts.enter(
+            self, tempfile.TemporaryDirectory()))
         self.root, self.bin = self.place / 'root', self.place / 'bin'
         self.bin.mkdir()
-        self.enterContext(mock.patch.dict(os.environ, PATH=str(self.bin)))
+        contexts.enter(self, mock.patch.dict(os.environ, PATH=str(self.bin)))
         # Do not run programs of the machine that runs the tests.
-        self.enterContext(mock.patch(
+        contexts.enter(self, mock.patch(
             'cinder_k2.cmd.check_host._PATH', str(self.bin)))
         self.shipped = (FILES / 'multipath.conf').read_text()
         self.configure(DEFAULTS + self.shipped)
