@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array that says what it is told to, and a clock that never waits."""
+"""A scripted array, and a clock that never waits."""
 
 import json
 from urllib import parse
@@ -23,7 +23,7 @@ from cinder_k2 import rest
 
 
 class FakeClock(polling.Clock):
-    """Time passes only by sleeping; remembers each sleep."""
+    """A clock that only sleep() advances; records each sleep."""
 
     def __init__(self):
         self.now = 1000.0
@@ -48,7 +48,7 @@ class Reply:
 
 
 def hits(*objects, total=None):
-    """A reply of a collection (OBJ-1)."""
+    """A reply that lists objects of a collection (OBJ-1)."""
     return Reply(200, {'hits': list(objects), 'limit': 100, 'offset': 0,
                        'total': len(objects) if total is None else total})
 
@@ -59,7 +59,7 @@ def refusal(text, status=400):
 
 
 class Adapter(requests.adapters.BaseAdapter):
-    """Answers with ``script``: replies, exceptions, or callables."""
+    """Answers requests with ``script``: replies, exceptions, callables."""
 
     def __init__(self, *script):
         super().__init__()
@@ -89,21 +89,21 @@ class Adapter(requests.adapters.BaseAdapter):
 
     @property
     def calls(self):
-        """``GET /volumes`` for each request so far."""
+        """Method and path of each request so far: ``GET /volumes``."""
         return [f'{r.method} {parse.urlsplit(r.url).path[7:]}'
                 for r in self.requests]
 
     def query(self, number):
-        """The decoded conditions of a request, as a dict."""
+        """The decoded query of a request, as a dict."""
         return dict(parse.parse_qsl(
             parse.urlsplit(self.requests[number].url).query))
 
     def body(self, number):
-        """The JSON value that a request carried."""
+        """The decoded JSON body of a request."""
         return json.loads(self.requests[number].body)
 
     def sequences(self):
-        """The X-K2-Sequence of each write, None without one."""
+        """The X-K2-Sequence of each write, None if it has none."""
         return [r.headers.get('X-K2-Sequence') for r in self.requests
                 if r.method != 'GET']
 
@@ -111,7 +111,7 @@ class Adapter(requests.adapters.BaseAdapter):
 def client(*script, works=(), **settings):
     """A client of a scripted array: ``(client, adapter, clock)``.
 
-    :param works: capabilities that the array was seen to have
+    :param works: capabilities that are known to work
     """
     adapter, clock = Adapter(*script), FakeClock()
     settings = {'address': '10.0.0.1', 'login': 'admin',

@@ -41,7 +41,7 @@ class ParseTest(unittest.TestCase):
         ('::1', '::1', 443),
         ('fd00::1:8443', 'fd00::1:8443', 443))
     @ddt.unpack
-    def test_forms(self, text, host, port):
+    def test_valid_forms(self, text, host, port):
         self.assertEqual(address.Address(host, port), address.parse(text))
 
     @ddt.data(
@@ -52,12 +52,12 @@ class ParseTest(unittest.TestCase):
         'fd00:::1', 'fe80::1%eth0', '-k2', 'k2-', 'k2..b', '.k2',
         'a' * 64, 'admin@k2', 'k2?x', 'k2#x', 'k\u00e4', 'k2\nb',
         '.'.join(['abcdefgh'] * 32))
-    def test_refused(self, text):
+    def test_invalid_forms(self, text):
         with self.assertRaises(rest.InvalidSettings) as caught:
             address.parse(text)
         self.assertIn('san_ip', str(caught.exception))
 
-    def test_port_of_its_own_option(self):
+    def test_port_from_option(self):
         self.assertEqual(8443, address.parse('k2', 8443).port)
         self.assertEqual(8443, address.parse('k2:8443', 8443).port)
         with self.assertRaisesRegex(rest.InvalidSettings, 'san_api_port'):
@@ -83,12 +83,12 @@ class ParseTest(unittest.TestCase):
                          address.parse(f'[{text}]:{port}'))
 
     @given(st.one_of(NAMES, st.ip_addresses().map(str)), PORTS)
-    def test_what_is_printed_is_read_again(self, host, port):
+    def test_str_round_trip(self, host, port):
         first = address.parse(host, port)
         self.assertEqual(first, address.parse(str(first)))
 
     @given(st.text(max_size=40))
-    def test_anything_is_an_address_or_refused(self, text):
+    def test_any_text_is_parsed_or_refused(self, text):
         try:
             found = address.parse(text)
         except rest.InvalidSettings:

@@ -34,11 +34,11 @@ NOT_DONE = rest.ServerError('not implemented', status=501)
 DROPPED = rest.Unreachable('reset')
 SLOW = errors.NoReply('no reply in time')
 BUSY = rest.Busy('MC_ERR_BUSY', status=400, code='MC_ERR_BUSY')
-AWAY = errors.NotConnected('no route')
+NOT_CONNECTED = errors.NotConnected('no route')
 
 
 class Script:
-    """A call that does what it is told, one by one, and counts."""
+    """A callable that plays scripted steps in turn, and counts its calls."""
 
     def __init__(self, *steps):
         self.steps = list(steps)
@@ -53,7 +53,7 @@ class Script:
 
 
 class Prober:
-    """Stands for a session: counts trials and known reads."""
+    """A session double that records trials and known reads."""
 
     def __init__(self):
         self.in_trial = False
@@ -92,7 +92,7 @@ class Prober:
 
 
 class Plain:
-    """Capabilities of which each is tried by a call instead of steps."""
+    """Wraps Capabilities: tests pass plain callables instead of steps."""
 
     def __init__(self, known, prober):
         self._known = known
@@ -115,7 +115,7 @@ class Plain:
 
 
 class Time:
-    """Both clocks of a machine."""
+    """A double of the time module, whose clocks both show ``now``."""
 
     def __init__(self):
         self.now = 1e9
@@ -151,7 +151,7 @@ class Case(unittest.TestCase):
         return self.known.verdict(name).state
 
     def prefer(self, *novel, older='older', **settings):
-        """Result, calls with the capability, calls without."""
+        """Return the result, and the calls with the capability and without."""
         novel, older = Script(*novel), Script(older)
         return (self.known.prefer(NAME, novel, older, **settings),
                 novel.calls, older.calls)
@@ -175,7 +175,7 @@ class PreferTest(Case):
         self.assertEqual(('older', 0, 1), self.prefer('new'))
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
-    def test_lost_twice_with_a_known_read_between(self, error):
+    def test_two_failures_while_known_read_works(self, error):
         self.assertEqual(('older', 2, 1), self.prefer(error, error))
         self.assertEqual(1, self.prober.reads)
         self.assertEqual('refused', self.state())
@@ -183,8 +183,8 @@ class PreferTest(Case):
     @ddt.data((True, ('new', 1, 0), 'works'), (None, ('new', 1, 0), 'unknown'),
               (False, ('older', 1, 1), 'refused'))
     @ddt.unpack
-    def test_what_a_result_proves(self, proof, tried, state):
-        """Not in the trial: a look may take its time."""
+    def test_result_is_checked(self, proof, tried, state):
+        """The check runs outside the trial, as it may take longer."""
         def proves(result):
             self.assertEqual('new', result)
             self.assertFalse(self.prober.in_trial)
@@ -196,28 +196,28 @@ class PreferTest(Case):
             self.assertEqual(tried[0], self.prefer(
                 'new', proves=self.fail)[0])
 
-    def test_lost_and_then_refused(self):
+    def test_failure_then_refusal(self):
         self.assertEqual(('older', 2, 1), self.prefer(CRASH, NO))
         self.assertEqual('refused', self.state())
 
-    def test_lost_once(self):
+    def test_single_failure(self):
         self.assertEqual(('new', 2, 0), self.prefer(CRASH, 'new'))
         self.assertEqual('works', self.state())
 
-    def test_lost_on_an_array_that_is_away(self):
+    def test_failure_while_array_is_unreachable(self):
         self.prober.answered = False
         self.assertEqual(('older', 1, 1), self.prefer(CRASH, 'new'))
         self.assertEqual('unknown', self.state())
 
     @ddt.data(NO, CRASH, BUSY, SLOW)
-    def test_no_verdict_if_the_older_road_fails_too(self, error):
-        """Business refusals: quota, in use. They never count."""
+    def test_no_verdict_if_fallback_fails_too(self, error):
+        """Refusals due to a quota, or an object in use, never count."""
         with self.assertRaisesRegex(rest.Refused, 'quota'):
             self.prefer(error, error, older=rest.Refused('quota'))
         self.assertEqual('unknown', self.state())
 
-    @ddt.data(BUSY, SLOW, AWAY, rest.AuthenticationFailed('who?'))
-    def test_what_shows_nothing_is_not_tried_for_a_minute(self, error):
+    @ddt.data(BUSY, SLOW, NOT_CONNECTED, rest.AuthenticationFailed('who?'))
+    def test_inconclusive_error_pauses_trials_for_a_minute(self, error):
         self.assertEqual(('older', 1, 1), self.prefer(error, is_unique=True))
         self.assertEqual('unknown', self.state())
         self.time.now += capabilities.PAUSE - 1
@@ -225,16 +225,16 @@ class PreferTest(Case):
         self.time.now += 1
         self.assertEqual(('new', 1, 0), self.prefer('new'))
 
-    def test_a_slow_array_is_tried_once(self):
+    def test_no_second_try_on_slow_array(self):
         self.assertEqual(('older', 1, 1), self.prefer(SLOW, 'new'))
         self.assertEqual(0, self.prober.reads)
 
-    def test_not_inside_of_another_trial(self):
+    def test_not_tried_inside_another_trial(self):
         self.prober.in_trial = True
         self.assertEqual(('older', 0, 1), self.prefer('new'))
         self.assertEqual('unknown', self.state())
 
-    def test_one_learns_and_the_others_take_the_older_road(self):
+    def test_other_threads_use_fallback_during_trial(self):
         def meanwhile():
             seen = []
             thread = threading.Thread(target=lambda: seen.append(
@@ -245,20 +245,20 @@ class PreferTest(Case):
         self.assertEqual((('older', 0, 1), 1, 0), self.prefer(meanwhile))
         self.assertEqual('works', self.state())
 
-    def test_who_fails_to_learn_lets_others_try(self):
+    def test_unexpected_error_ends_trial(self):
         with self.assertRaises(KeyError):
             self.prefer(KeyError())
         self.assertEqual(('new', 1, 0), self.prefer('new'))
 
-    def test_what_worked_raises_its_own_errors(self):
+    def test_working_capability_raises_its_errors(self):
         self.prefer('new')
         for error in (NO, ABSENT, NOT_ALLOWED, CRASH, BUSY):
             with self.assertRaises(type(error)):
                 self.prefer(error)
         self.assertEqual('works', self.state())
 
-    def test_what_worked_and_is_refused_for_a_minute(self):
-        """The older road shows that it is not about objects."""
+    def test_refused_for_a_minute_after_it_worked(self):
+        """The fallback works, so the objects are not the reason."""
         self.prefer('new')
         for _ in range(5):
             with self.assertRaises(rest.Refused):
@@ -268,8 +268,8 @@ class PreferTest(Case):
             self.assertEqual(('older', 1, 1), self.prefer(NO))
             self.assertEqual(state, self.state())
 
-    def test_objects_that_are_refused_for_a_minute(self):
-        """The older road is tried once a minute, and it still works."""
+    def test_refused_objects_do_not_count(self):
+        """The fallback is tried once a minute, and is refused as well."""
         self.prefer('new')
         for seconds, count in ((0, 0), (capabilities.PAUSE, 1), (1, 0)):
             self.time.now += seconds
@@ -279,8 +279,8 @@ class PreferTest(Case):
             self.assertEqual(count, older.calls)
         self.assertEqual('works', self.state())
 
-    def test_writes_that_hang(self):
-        """Three cost three seconds each, then the older road is taken."""
+    def test_hanging_writes(self):
+        """After three hangs of three seconds only the fallback is used."""
         for state in ('unknown', 'unknown', 'refused'):
             self.assertEqual(('older', 1, 1), self.prefer(
                 SLOW, is_unique=True))
@@ -289,14 +289,14 @@ class PreferTest(Case):
         self.assertIn('no reply', self.known.verdict(NAME).words)
         self.assertEqual([3.0] * 3, self.prober.replies)
 
-    def test_a_write_that_must_not_be_cut_off(self):
-        """It is given the whole time of a reply, and that once."""
+    def test_write_that_must_not_be_interrupted(self):
+        """It gets the full read timeout, and is tried only once."""
         self.assertEqual(('older', 1, 1), self.prefer(SLOW))
         self.assertEqual(('refused', [None]),
                          (self.state(), self.prober.replies))
 
-    def test_hangs_of_an_array_that_is_slow_with_everything(self):
-        """The older road takes longer than the trial did."""
+    def test_hangs_do_not_count_if_fallback_is_slower(self):
+        """Then the array is slow with all requests."""
         def hang():
             self.time.now += 3
             raise SLOW
@@ -317,7 +317,7 @@ class PreferTest(Case):
             late, 'new', is_unique=True))
         self.assertEqual((0, 'unknown'), (self.prober.reads, self.state()))
 
-    def test_only_hangs_in_a_row_count(self):
+    def test_only_consecutive_hangs_count(self):
         for _ in range(3):
             for error in (SLOW, SLOW, BUSY):
                 self.prefer(error, is_unique=True)
@@ -325,21 +325,21 @@ class PreferTest(Case):
         self.assertEqual('unknown', self.state())
 
     @ddt.data(ABSENT, NOT_ALLOWED)
-    def test_what_worked_is_given_up_after_three_refusals(self, error):
+    def test_working_capability_is_dropped_after_three_refusals(self, error):
         self.prefer('new')
         for state in ('works', 'works', 'refused'):
             self.assertEqual(('older', 1, 1), self.prefer(
                 error, has_own_path=True))
             self.assertEqual(state, self.state())
 
-    def test_only_refusals_in_a_row_count(self):
+    def test_only_consecutive_refusals_count(self):
         self.prefer('new')
         for _ in range(5):
             for step in (ABSENT, ABSENT, 'new'):
                 self.prefer(step, has_own_path=True)
         self.assertEqual('works', self.state())
 
-    def test_a_refusal_counts_only_if_the_older_road_works(self):
+    def test_refusal_counts_only_if_fallback_works(self):
         self.prefer('new')
         for _ in range(5):
             with self.assertRaises(rest.NotFound):
@@ -359,7 +359,7 @@ class RequireTest(Case):
         self.assertEqual('works', self.state())
 
     @ddt.data(NO, ABSENT, NOT_ALLOWED, FORBIDDEN)
-    def test_a_read_is_refused_for_its_form_only(self, error):
+    def test_refused_read_is_conclusive(self, error):
         with self.assertRaisesRegex(rest.NotOffered, NAME):
             self.require(error, is_read=True)
         self.assertEqual(('refused', 1), (self.state(), self.prober.reads))
@@ -369,13 +369,13 @@ class RequireTest(Case):
         self.assertIn(error.message, str(caught.exception))
         self.assertIn('k2-admin capabilities', str(caught.exception))
 
-    def test_a_read_on_an_array_that_refuses_everything(self):
+    def test_refused_read_if_array_refuses_all_reads(self):
         self.prober.answered = False
         with self.assertRaises(rest.Refused):
             self.require(NO, is_read=True)
         self.assertEqual('unknown', self.state())
 
-    def test_a_refusal_of_a_write_may_be_about_the_object(self):
+    def test_refused_write_is_inconclusive(self):
         no = rest.Refused('no such thing', status=400)
         with self.assertRaises(rest.Refused) as caught:
             self.require(no)
@@ -383,20 +383,20 @@ class RequireTest(Case):
         self.assertIn(f'capability {NAME}', str(no))
         self.assertEqual('unknown', self.state())
 
-    def test_a_404_of_an_object_never_counts(self):
-        """It never means "gone" either: the cause tells."""
+    def test_404_for_an_object_never_counts(self):
+        """Nor does it mean "gone"; it is the cause of the error."""
         with self.assertRaises(rest.NotOffered) as caught:
             self.require(ABSENT, of_object=True)
         self.assertIs(ABSENT, caught.exception.__cause__)
         self.assertEqual('unknown', self.state())
 
-    def test_a_write_that_is_not_offered(self):
+    def test_write_refused_with_405(self):
         with self.assertRaises(rest.NotOffered):
             self.require(NOT_ALLOWED)
         self.assertEqual('refused', self.state())
 
-    def test_a_write_that_the_user_may_not_do(self):
-        """Another role is enough, so the array is asked each time."""
+    def test_write_that_the_role_forbids(self):
+        """The role may be changed, so each call is sent."""
         for _ in range(2):
             with self.assertRaises(rest.NotOffered) as caught:
                 self.require(FORBIDDEN)
@@ -406,8 +406,8 @@ class RequireTest(Case):
                              (self.state(), self.script.calls))
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
-    def test_lost_twice(self, error):
-        """It may have been about anything: nobody sends it for a minute."""
+    def test_two_failures(self, error):
+        """The reason is not known, so it is not sent for a minute."""
         for state in ('unknown', 'unknown', 'refused'):
             with self.assertRaisesRegex(rest.NotOffered, error.message):
                 self.require(error, error)
@@ -418,8 +418,8 @@ class RequireTest(Case):
             self.assertEqual(0, self.script.calls)
             self.time.now += 1
 
-    def test_lost_twice_and_works_then(self):
-        """What it failed before counts no more."""
+    def test_success_after_two_failures(self):
+        """A success resets the count of failures."""
         self.known.note_version('1')
         for version in '234':
             for _ in range(2):
@@ -430,16 +430,16 @@ class RequireTest(Case):
             self.known.note_version(version)
             self.assertEqual('unknown', self.state())
 
-    def test_lost_once(self):
+    def test_single_failure(self):
         self.assertEqual('new', self.require(CRASH, 'new'))
 
-    @ddt.data(BUSY, AWAY)
-    def test_what_shows_nothing_is_done_as_always(self, error):
-        """Outside of a trial, where it is repeated until the deadline."""
+    @ddt.data(BUSY, NOT_CONNECTED)
+    def test_inconclusive_error_is_retried_outside_trial(self, error):
+        """There the session repeats it until the deadline."""
         self.assertEqual('new', self.require(error, lambda: self._outside()))
         self.assertEqual('unknown', self.state())
 
-    def test_a_read_that_hangs_where_others_are_answered(self):
+    def test_hanging_read_while_others_are_answered(self):
         for state in ('unknown', 'unknown', 'refused'):
             with self.assertRaisesRegex(rest.NotOffered, 'no reply'):
                 self.require(SLOW, is_read=True)
@@ -448,12 +448,12 @@ class RequireTest(Case):
         self.assertEqual([None, 3.0] * 3, self.prober.seconds)
 
     @ddt.data(True, False)
-    def test_what_hangs_as_others_do(self, is_read):
+    def test_hang_while_known_read_hangs_too(self, is_read):
         self.prober.answered = False
         self.assertEqual('new', self.require(SLOW, 'new', is_read=is_read))
 
-    def test_a_write_that_hangs_where_others_are_answered(self):
-        """It stays in doubt, and is not sent by anybody for a minute."""
+    def test_hanging_write_while_others_are_answered(self):
+        """Its outcome is unknown, and it is not sent again for a minute."""
         for state in ('unknown', 'unknown', 'refused'):
             with self.assertRaises(errors.NoReply):
                 self.require(SLOW, SLOW, 'new')
@@ -465,13 +465,13 @@ class RequireTest(Case):
             self.assertEqual(0, self.script.calls)
             self.time.now += 1
 
-    def test_a_write_that_hung_once(self):
+    def test_write_that_hangs_once(self):
         self.assertEqual('new', self.require(SLOW, self._outside))
         self.assertEqual('new', self.require('new'))
         self.assertEqual('works', self.state())
 
-    def test_a_slow_one_that_hangs_is_never_taken_for_refused(self):
-        """The array may be at it: nothing else is to be done meanwhile."""
+    def test_hanging_slow_request_never_counts(self):
+        """The array may still be carrying it out, so nothing else is tried."""
         for _ in range(5):
             with self.assertRaises(errors.NoReply):
                 self.require(SLOW, 'new', slow=True)
@@ -479,7 +479,7 @@ class RequireTest(Case):
         self.assertEqual('unknown', self.state())
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
-    def test_what_may_recover(self, error):
+    def test_may_recover(self, error):
         """5xx may be about the state of the array (ERR-6)."""
         settings = {'is_read': True, 'may_recover': True}
         for _ in range(5):
@@ -494,12 +494,12 @@ class RequireTest(Case):
         self.assertEqual('new', self.require('new', **settings))
         self.assertEqual('works', self.state())
 
-    def test_what_may_recover_and_is_refused(self):
+    def test_may_recover_but_refused(self):
         with self.assertRaises(rest.NotOffered):
             self.require(ABSENT, is_read=True, may_recover=True)
         self.assertEqual('refused', self.state())
 
-    def test_what_is_not_confirmed(self):
+    def test_unconfirmed_result(self):
         def confirm(result):
             self.assertEqual('new', result)
             self._outside()
@@ -508,7 +508,7 @@ class RequireTest(Case):
             self.require('new', confirm=confirm)
         self.assertEqual('refused', self.state())
 
-    def test_what_is_confirmed_once(self):
+    def test_result_is_confirmed_only_once(self):
         confirm = Script()
         for _ in range(2):
             self.assertEqual('new', self.require(
@@ -519,19 +519,19 @@ class RequireTest(Case):
         self.assertFalse(self.prober.in_trial)
         return 'new'
 
-    def test_unproven_is_no_refusal(self):
+    def test_unproven_is_not_a_refusal(self):
         unproven = errors.Unproven('it finds nothing')
         with self.assertRaises(errors.Unproven):
             self.require(unproven, is_read=True)
         self.assertEqual('unknown', self.state())
 
-    def test_inside_of_another_trial(self):
+    def test_inside_another_trial(self):
         self.prober.in_trial = True
         with self.assertRaises(rest.Refused):
             self.require(NO, is_read=True)
         self.assertEqual('unknown', self.state())
 
-    def test_what_worked_raises_its_own_errors(self):
+    def test_working_capability_raises_its_errors(self):
         self.require('new')
         with self.assertRaises(rest.MethodNotAllowed):
             self.require(NOT_ALLOWED)
@@ -546,38 +546,38 @@ class ReadTest(Case):
         self.known.found(NAME)
 
     def read(self, *novel, older='older'):
-        """Result, calls with the capability, calls without."""
+        """Return the result, and the calls with the capability and without."""
         novel, older = Script(*novel), Script(older)
         return (self.known.read([NAME], novel, older), novel.calls,
                 older.calls)
 
     @ddt.data(NO, ABSENT, NOT_ALLOWED, FORBIDDEN, CRASH, NOT_DONE, DROPPED)
-    def test_the_older_road_replaces_it_after_three_times(self, error):
+    def test_fallback_replaces_it_after_three_failures(self, error):
         for state in ('works', 'works', 'refused'):
             self.assertEqual(('older', 1, 1), self.read(error))
             self.assertEqual(state, self.state())
 
-    def test_only_those_in_a_row_count(self):
+    def test_only_consecutive_failures_count(self):
         for _ in range(3):
             for step in (CRASH, CRASH, 'new'):
                 self.read(step)
         self.assertEqual('works', self.state())
 
-    def test_an_array_that_is_away(self):
-        """It is waited for, as always."""
+    def test_unreachable_array(self):
+        """The read is repeated as usual."""
         self.prober.answered = False
         for _ in range(5):
             self.assertEqual(('new', 2, 0), self.read(DROPPED, 'new'))
         self.assertEqual('works', self.state())
 
-    def test_it_counts_only_if_the_older_road_works(self):
+    def test_failure_counts_only_if_fallback_works(self):
         for _ in range(5):
             with self.assertRaises(rest.ServerError):
                 self.read(CRASH, older=CRASH)
         self.assertEqual('works', self.state())
 
-    @ddt.data(SLOW, BUSY, AWAY, rest.BadReply('not all'))
-    def test_what_tells_nothing(self, error):
+    @ddt.data(SLOW, BUSY, NOT_CONNECTED, rest.BadReply('not all'))
+    def test_inconclusive_errors(self, error):
         for _ in range(5):
             with self.assertRaises(type(error)):
                 self.read(error)
@@ -597,13 +597,13 @@ class LearnTest(Case):
         self.assertIsNone(self.learn('new'))
         self.assertEqual(0, self.script.calls)
 
-    def test_no_error_and_no_proof(self):
-        """Silence: a condition, parameter or header that is ignored."""
+    def test_no_error_and_no_effect(self):
+        """A condition, parameter or header was silently ignored."""
         self.assertIsNone(self.learn([]))
         self.assertEqual('refused', self.state())
         self.assertIn('nothing was done', self.known.verdict(NAME).words)
 
-    def test_a_result_that_tells_nothing(self):
+    def test_inconclusive_result(self):
         self.assertIsNone(self.learn([], proves=lambda found: None))
         self.assertEqual('unknown', self.state())
 
@@ -612,8 +612,8 @@ class LearnTest(Case):
         self.assertIsNone(self.learn(*steps))
         self.assertEqual('refused', self.state())
 
-    @ddt.data(BUSY, SLOW, AWAY)
-    def test_what_shows_nothing(self, error):
+    @ddt.data(BUSY, SLOW, NOT_CONNECTED)
+    def test_inconclusive_errors(self, error):
         self.assertIsNone(self.learn(error))
         self.assertEqual('unknown', self.state())
         self.assertIsNone(self.learn('new'))
@@ -621,7 +621,7 @@ class LearnTest(Case):
         self.time.now += capabilities.PAUSE
         self.assertEqual('new', self.learn('new'))
 
-    def test_it_takes_three_tries_and_three_seconds_at_most(self):
+    def test_three_requests_and_three_seconds_at_most(self):
         self.learn(*[CRASH] * 9)
         self.assertEqual(3, self.script.calls + self.prober.reads)
         self.assertEqual([3.0], self.prober.seconds)
@@ -634,7 +634,7 @@ class VerdictTest(Case):
         self.prefer(NO)
         self.assertEqual('refused', self.state())
 
-    def test_a_refusal_is_asked_again_after_a_day(self):
+    def test_refused_capability_is_tried_again_after_a_day(self):
         self.refuse()
         self.time.now += capabilities.ASK_AGAIN
         self.assertTrue(self.known.refused(NAME))
@@ -643,13 +643,13 @@ class VerdictTest(Case):
         self.assertEqual(('new', 1, 0), self.prefer('new'))
         self.assertTrue(self.known.works(NAME))
 
-    def test_what_works_is_not_asked_again(self):
+    def test_working_capability_is_not_tried_again(self):
         self.known.found(NAME)
         self.time.now += 99 * capabilities.ASK_AGAIN
         self.assertTrue(self.known.works(NAME))
 
-    def test_a_refusal_in_the_future_is_none(self):
-        """The clock was wrong: nobody waits for years."""
+    def test_refusal_dated_in_the_future_is_ignored(self):
+        """The clock was wrong; it must not block trials for years."""
         self.refuse()
         self.time.now -= 10 * capabilities.ASK_AGAIN
         self.assertEqual('unknown', self.state())
@@ -660,7 +660,7 @@ class VerdictTest(Case):
             self.known.failed(NAME, NO)
             self.assertEqual(state, self.state())
 
-    def test_found_in_between(self):
+    def test_success_resets_failures(self):
         self.known.found(NAME)
         for _ in range(5):
             self.known.failed(NAME, NO)
@@ -673,14 +673,14 @@ class VerdictTest(Case):
         self.known.found(NAME)
         self.assertEqual('refused', self.state())
 
-    def test_refuse_what_is_unknown_only(self):
+    def test_refuse_changes_only_unknown_state(self):
         self.known.found('paging')
         self.known.refuse('paging', NO)
         self.known.refuse('fields:volumes', NO)
         self.assertEqual('works', self.state('paging'))
         self.assertEqual('refused', self.state('fields:volumes'))
 
-    def test_the_log_tells_once_what_is_missing_without_it(self):
+    def test_consequences_are_logged_once(self):
         for _ in range(3):
             self.prefer(NO)
         self.assertEqual(2, len(self.logs.output))
@@ -688,8 +688,8 @@ class VerdictTest(Case):
                      'HTTP 400: no such thing'):
             self.assertIn(text, self.logs.output[1])
 
-    def test_an_id_that_is_another_objects_is_no_refusal(self):
-        """OBJ-7: the older road would change that object as well."""
+    def test_reused_id_is_not_a_refusal(self):
+        """OBJ-7: the fallback would change the wrong object as well."""
         calls = []
 
         def novel():
@@ -700,7 +700,7 @@ class VerdictTest(Case):
         self.assertRaises(errors.OtherObject, self.known.require, NAME, novel)
         self.assertEqual(([], 'unknown'), (calls, self.state()))
 
-    def test_another_version_is_asked_again(self):
+    def test_new_version_clears_verdicts(self):
         self.known.note_version('v1')
         self.refuse()
         self.known.found('paging')
@@ -712,13 +712,13 @@ class VerdictTest(Case):
         self.assertEqual({}, self.known.all())
         self.assertEqual(('v2', {}), self.store.load())
 
-    def test_the_first_version_forgets_nothing(self):
+    def test_first_version_clears_nothing(self):
         self.known.found('paging')
         self.known.note_version('v1')
         self.assertTrue(self.known.works('paging'))
         self.assertEqual('v1', self.store.load()[0])
 
-    def test_a_later_start_knows(self):
+    def test_verdicts_survive_a_restart(self):
         self.known.note_version('v1')
         self.refuse()
         self.known = self.made()
@@ -740,10 +740,10 @@ class VerdictTest(Case):
         self.assertEqual(part == 'bulk',
                          self.known.refused('bulk:volumes:create'))
         self.assertEqual('disabled', self.known.all()[NAME].state)
-        # Turned on again, what is known is still known.
+        # Verdicts are kept while a capability is disabled.
         self.assertTrue(self.made().works(NAME))
 
-    def test_a_name_is_disabled_up_to_a_colon(self):
+    def test_disabled_names_match_whole_parts(self):
         self.known = self.made(disabled=['bul', 'bulk:snap'])
         self.assertEqual('unknown', self.state())
 
@@ -759,13 +759,13 @@ class VerdictTest(Case):
               ('updates:volumes:volume_group', 'consistency groups'),
               ('updates:volumes:other', 'need them fail'))
     @ddt.unpack
-    def test_what_it_is_is_found_by_the_longest_name(self, name, text):
+    def test_description_of_longest_matching_name(self, name, text):
         self.assertIn(text, capabilities.describe(name)[1])
 
 
 @ddt.ddt
-class WordsTest(unittest.TestCase):
-    """What logs and ``k2-admin capabilities`` say."""
+class DescriptionTest(unittest.TestCase):
+    """Texts for logs and for ``k2-admin capabilities``."""
 
     @ddt.data(('bulk:volumes:create', 'bulk'), ('bulk', 'bulk'),
               ('creations:volumes:x', 'creations'),
@@ -775,29 +775,29 @@ class WordsTest(unittest.TestCase):
               ('creations:host_auth_profiles:name',
                'creations:host_auth_profiles'))
     @ddt.unpack
-    def test_the_longest_beginning_counts(self, name, part):
+    def test_longest_prefix_wins(self, name, part):
         self.assertEqual(capabilities.CAPABILITIES[part],
                          capabilities.describe(name))
 
-    def test_unknown_ones(self):
+    def test_unknown_name(self):
         self.assertEqual(('x:y', 'operations that need it fail'),
                          capabilities.describe('x:y'))
 
     @ddt.data(*sorted(capabilities.CAPABILITIES.items()))
     @ddt.unpack
-    def test_parts_of_sentences(self, name, texts):
-        """They go into sentences, so neither begins or ends one."""
+    def test_descriptions_are_sentence_fragments(self, name, texts):
+        """No capital at the start and no full stop."""
         self.assertRegex(name, r'^[a-z_-]+(:[a-z_/]+)*$')
         for text in texts:
             self.assertRegex(
                 text, r'^([a-z]+|CHAP|iSCSI|k2-admin) .*[a-z0-9)]$')
 
-    def test_an_older_road_for_plain_calls(self):
+    def test_fallback_for_plain_calls(self):
         known = capabilities.Capabilities('10.0.0.1', Prober())
         self.assertEqual('older', known.prefer(
             NAME, Script(NO), Script('older')))
 
-    def test_all_are_in_order(self):
+    def test_all_is_sorted(self):
         known = capabilities.Capabilities(
             '10.0.0.1', Prober(), disabled=['lists', 'bulk'])
         for name in ('sequence', 'paging', 'fields', 'reads:volumes'):
@@ -806,7 +806,7 @@ class WordsTest(unittest.TestCase):
             ['bulk', 'fields', 'lists', 'paging', 'reads:volumes',
              'sequence'], list(known.all()))
 
-    def test_a_day_later_it_is_asked_again(self):
+    def test_refused_until_a_day_has_passed(self):
         known = capabilities.Capabilities('10.0.0.1', Prober())
         with mock.patch('time.time', autospec=True) as now:
             now.return_value = 1000.0

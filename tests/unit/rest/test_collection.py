@@ -32,9 +32,9 @@ def volume(id, **fields):
 
 class Case(unittest.TestCase):
 
-    # What is learnt, and how, is in tests of its own.
+    # Other tests are about learning these.
     WORKS = ('sequence', 'reads:volumes')
-    # What each class is about; some of its tests begin without.
+    # Capabilities under test; some tests start without them.
     BULK = ()
 
     def make(self, *script, without=(), **settings):
@@ -46,23 +46,23 @@ class Case(unittest.TestCase):
         return self.client
 
 
-class ChangeTest(Case):
+class UpdateTest(Case):
 
     WORKS = ('sequence', 'updates:volumes:volume_group')
 
-    def test_an_array_that_passes_over_a_field(self):
-        """It answers 200, and nothing has changed (OBJ-12)."""
+    def test_ignored_field(self):
+        """The reply is 200, but nothing has changed (OBJ-12)."""
         group = self._moved_to(14)
         with self.assertRaisesRegex(rest.Refused, 'not changed volume_group'):
             self.client.volumes.update(31, volume_group=group)
 
-    def test_an_array_that_changes_it(self):
+    def test_changed_field(self):
         group = self._moved_to(15)
         self.assertEqual(group, self.client.volumes.update(
             31, volume_group=group).volume_group)
 
-    def test_an_array_that_passes_over_a_text(self):
-        """Null tells that there is none; a missing field tells nothing."""
+    def test_ignored_description(self):
+        """Null means no description; a missing field proves nothing."""
         for reply, taken in ((None, False), ('', False), ('b', False),
                              ('a', True), (..., True)):
             told = volume(31, description=reply)
@@ -77,7 +77,7 @@ class ChangeTest(Case):
                                             'not changed description'):
                     self.client.volumes.update(31, description='a')
 
-    def test_a_text_that_is_cleared(self):
+    def test_cleared_description(self):
         for reply in None, '':
             self.make(scripted.Reply(200, volume(31, description=reply)))
             self.client.capabilities.found('updates:volumes:description')
@@ -88,7 +88,7 @@ class ChangeTest(Case):
             31, volume_group={'ref': f'/volume_groups/{number}'})))
         return self.client.volume_groups.ref(15)
 
-    def test_an_error_tells_the_call(self):
+    def test_error_names_the_call(self):
         group = self._moved_to(14)
         with self.assertRaises(rest.Refused) as caught:
             self.client.volumes.update(31, volume_group=group)
@@ -96,28 +96,28 @@ class ChangeTest(Case):
             caught.exception.method, caught.exception.path,
             caught.exception.status))
 
-    def test_a_known_field(self):
-        """No reply of an array is compared to what it surely takes."""
+    def test_field_that_all_arrays_support(self):
+        """The reply is not compared with the request."""
         self.make(scripted.Reply(200, volume(31, name='old')))
         self.assertEqual('old', self.client.volumes.update(
             31, name='new').name)
         self.assertEqual({'name': 'new'}, self.array.body(0))
 
-    def test_a_slow_one_that_is_cut_off_is_not_repeated(self):
+    def test_slow_update_without_reply_is_not_repeated(self):
         self.make(requests.ReadTimeout('cut'))
         with self.assertRaises(rest.errors.NoReply):
             self.client.volumes.update(31,
                                        outcome=rest.OutcomeCheck(slow=True),
                                        size=5)
 
-    def test_a_slow_one_need_not_show_yet(self):
+    def test_slow_update_need_not_show_in_the_reply(self):
         self.make(scripted.Reply(200, volume(31, volume_group={
             'ref': '/volume_groups/14'})))
         self.assertEqual(14, self.client.volumes.update(
             31, outcome=rest.OutcomeCheck(slow=True),
             volume_group=rest.Ref('volume_groups', 15)).volume_group.id)
 
-    def test_a_slow_one_that_crashed_is_looked_for(self):
+    def test_slow_update_is_looked_up_after_a_500(self):
         self.make(scripted.refusal('crash', 500),
                   scripted.Reply(200, volume(31, size=5)))
         self.client.capabilities.found('reads:volumes')
@@ -127,7 +127,7 @@ class ChangeTest(Case):
 
 @ddt.ddt
 class NovelFieldsTest(Case):
-    """Fields that not every array takes."""
+    """Fields that not every array supports."""
 
     NO = scripted.refusal('unknown field')
     STATE = scripted.Reply(200, {'id': 1})
@@ -141,28 +141,28 @@ class NovelFieldsTest(Case):
         return self.client.hosts.create(
             name='h', type='Linux', optional={'zone': 'z'}).id
 
-    def test_an_optional_field(self):
+    def test_optional_field(self):
         self.make(self.HOST, self.HOST)
         self.assertEqual([1, 1], [self.create(), self.create()])
         self.assertEqual([{'name': 'h', 'type': 'Linux', 'zone': 'z'}] * 2,
                          [self.array.body(0), self.array.body(1)])
         self.assertEqual('works', self.state('creations:hosts:zone'))
 
-    def test_an_optional_field_that_is_refused(self):
+    def test_refused_optional_field(self):
         self.make(self.NO, self.HOST, self.HOST)
         self.assertEqual([1, 1], [self.create(), self.create()])
         self.assertEqual([{'name': 'h', 'type': 'Linux'}] * 2,
                          [self.array.body(1), self.array.body(2)])
         self.assertEqual('refused', self.state('creations:hosts:zone'))
 
-    def test_a_name_is_not_waited_for_long(self):
-        """The array makes one of the two at most (ERR-8)."""
+    def test_new_name_is_tried_with_a_short_timeout(self):
+        """The array creates at most one object of that name (ERR-8)."""
         self.make(requests.ReadTimeout('cut'), scripted.hits(), self.HOST)
         self.create()
         self.assertEqual([3, 3, 60], [
             round(read) for _, read in self.array.timeouts])
 
-    def test_an_optional_change(self):
+    def test_optional_field_of_an_update(self):
         new = scripted.Reply(200, volume(31, description='d'))
         self.make(new, self.NO, scripted.Reply(200, volume(31)))
         change = {'name': 'v31', 'optional': {'description': 'd'}}
@@ -174,7 +174,7 @@ class NovelFieldsTest(Case):
             self.client.volumes.update(31, **change)
         self.client.volumes.update(31, name='v31')
 
-    def test_an_optional_change_that_is_passed_over(self):
+    def test_ignored_optional_field_of_an_update(self):
         """OBJ-12."""
         self.make(scripted.Reply(200, volume(31, description='old')),
                   scripted.Reply(200, volume(31)))
@@ -183,8 +183,8 @@ class NovelFieldsTest(Case):
         self.assertEqual({'name': 'v31'}, self.array.body(1))
         self.assertEqual('refused', self.state('updates:volumes:description'))
 
-    def test_what_is_needed(self):
-        """The capability has the name of what is new."""
+    def test_required_field(self):
+        """The capability is named after the new field."""
         self.make(self.HOST, scripted.Reply(201, volume(31)))
         self.client.hosts.create(name='h', type='Linux', zone='z')
         self.client.volumes.create(size=5, name='v31')
@@ -195,8 +195,8 @@ class NovelFieldsTest(Case):
     @ddt.data((scripted.refusal('gone', 404), rest.NotFound),
               (GROUP, rest.NotOffered))
     @ddt.unpack
-    def test_a_404_of_a_change(self, shown, kind):
-        """It may be about the object, or about the field."""
+    def test_404_to_an_update(self, shown, kind):
+        """Either the object is gone, or the field is not supported."""
         self.make(scripted.refusal('what?', 404), shown)
         with self.assertRaises(rest.RestError) as caught:
             self.client.volume_groups.update(4, quota=5)
@@ -204,20 +204,20 @@ class NovelFieldsTest(Case):
         self.assertEqual(['PATCH /volume_groups/4', 'GET /volume_groups/4'],
                          self.array.calls)
 
-    def test_a_404_of_what_cannot_be_read(self):
+    def test_404_to_an_update_of_an_unreadable_object(self):
         self.make(scripted.refusal('what?', 404), self.STATE,
                   scripted.refusal('no', 404), self.STATE)
         with self.assertRaisesRegex(rest.NotOffered, 'what'):
             self.client.host_iqns.update(4, alias='x')
         self.array.script.clear()
 
-    def test_a_change_that_shows(self):
+    def test_update_that_takes_effect(self):
         self.make(self.GROUP)
         self.assertEqual(4, self.client.volume_groups.update(
             4, quota=5, shows=lambda group: group.quota == 5).id)
         self.assertEqual('works', self.state('updates:volume_groups:quota'))
 
-    def test_a_change_that_does_not_show(self):
+    def test_update_without_effect(self):
         self.make(self.GROUP, self.STATE)
         with self.assertRaisesRegex(
                 rest.NotOffered, 'it has not changed alias, quota') as caught:
@@ -234,19 +234,20 @@ class DeleteTest(Case):
 
     WORKS = ('sequence',)
 
-    def gone(self, *found):
-        """Lose the reply of a DELETE, then show what is found."""
+    def delete_without_reply(self, *found):
+        """Lose the reply to a DELETE; searches then find this."""
         self.make(requests.ReadTimeout('cut'), *found)
         return self.client.volume_groups.delete(4, names=['one', 'two'])
 
-    def test_a_name_is_looked_for(self):
-        self.assertTrue(self.gone(scripted.hits(), scripted.hits()))
+    def test_lost_reply_and_no_object_of_that_name(self):
+        self.assertTrue(self.delete_without_reply(
+            scripted.hits(), scripted.hits()))
         self.assertEqual(['one', 'two'], [
             self.array.query(number)['name'] for number in (1, 2)])
 
-    def test_its_id_is_another_objects_now(self):
-        """OBJ-7: it is not deleted again."""
-        self.assertTrue(self.gone(
+    def test_lost_reply_and_reused_id(self):
+        """OBJ-7: the delete is not repeated."""
+        self.assertTrue(self.delete_without_reply(
             scripted.hits(), scripted.hits({'id': 5, 'name': 'two'})))
         self.make(requests.ReadTimeout('cut'), scripted.hits(
             {'id': 4, 'short_name': 'new', 'volume_group': {
@@ -255,8 +256,8 @@ class DeleteTest(Case):
             4, names=['old'],
             volume_group=self.client.volume_groups.ref(2)))
 
-    def test_a_second_try_looks_first(self):
-        """OBJ-7: to learn takes two tries, and the look of one failed."""
+    def test_second_try_looks_the_object_up_first(self):
+        """OBJ-7: the look-up after the first try of a trial failed."""
         self.make(LOST, scripted.refusal('crash', 500), scripted.Reply(
             200, {'id': 1}), scripted.hits())
         self.client.capabilities.found('searches:host_iqns:iqn')
@@ -265,14 +266,14 @@ class DeleteTest(Case):
             ['DELETE /host_iqns/9', 'GET /host_iqns', 'GET /system/state',
              'GET /host_iqns'], self.array.calls)
 
-    def test_doubt_of_before(self):
-        """What is gone by its name is not deleted by its id."""
+    def test_earlier_lost_reply_and_missing_object(self):
+        """No object has the name any more, so no id is deleted."""
         self.make(scripted.hits({'id': 4, 'name': 'two'}))
         self.assertTrue(self.client.volume_groups.delete(
             4, name='one', outcome=rest.OutcomeCheck(unseen=True)))
         self.assertEqual(['GET /volume_groups'], self.array.calls)
 
-    def test_doubt_of_before_that_was_none(self):
+    def test_earlier_lost_reply_and_existing_object(self):
         self.make(scripted.hits({'id': 4, 'name': 'one'}),
                   scripted.Reply(204))
         outcome = rest.OutcomeCheck(unseen=True)
@@ -280,16 +281,16 @@ class DeleteTest(Case):
             4, name='one', outcome=outcome))
         self.assertFalse(outcome.open)
 
-    def test_a_lost_reply_about_one_of_many(self):
-        """It is told, also where the caller finds that all is done."""
+    def test_delete_many_of_one_with_lost_reply(self):
+        """outcome.open is set even if the caller finds it deleted."""
         self.make(LOST)
         outcome = rest.OutcomeCheck()
         self.client.volumes.delete_many({4: {}}, outcome=outcome,
                                         find=lambda: {5})
         self.assertTrue(outcome.open)
 
-    def test_a_lost_reply_about_many(self):
-        """Those that the caller finds are deleted again."""
+    def test_delete_many_with_lost_reply(self):
+        """Objects that the caller still finds are deleted again."""
         self.make(LOST, scripted.Reply(204))
         self.client.capabilities.found('bulk:volumes:delete')
         outcome = rest.OutcomeCheck()
@@ -298,15 +299,15 @@ class DeleteTest(Case):
         self.assertEqual([{'id': 5}], self.array.body(1))
         self.assertTrue(outcome.open)
 
-    def test_no_lost_reply(self):
+    def test_delete_many_with_reply(self):
         self.make(scripted.Reply(204))
         outcome = rest.OutcomeCheck()
         self.client.volumes.delete_many({4: {}}, outcome=outcome,
                                         find=self.fail)
         self.assertFalse(outcome.open)
 
-    def test_only_what_is_left_is_deleted_again(self):
-        """OBJ-7, BLK-4: the id of the first is another volume's mapping."""
+    def test_only_remaining_mappings_are_deleted_again(self):
+        """OBJ-7, BLK-4: the first id may be reused for another mapping."""
         made = self.make(
             requests.ReadTimeout('cut'), scripted.hits(),
             scripted.hits({'id': 8, 'host': {'ref': '/hosts/2'},
@@ -319,10 +320,10 @@ class DeleteTest(Case):
             for number, host in ((7, 1), (8, 2))})
         self.assertEqual([{'id': 8}], self.array.body(3))
 
-    def passed_over(self, *looks, then=()):
-        """Learn by a bulk DELETE of mappings; the verdict.
+    def try_bulk_delete(self, *looks, then=()):
+        """Try a bulk DELETE of mappings 7 and 8; return the verdict.
 
-        :param looks: the mappings that each look shows
+        :param looks: ids of the mappings that each search finds
         :param then: the replies after those
         """
         self.make(scripted.Reply(204), *[scripted.hits(*[{
@@ -335,37 +336,37 @@ class DeleteTest(Case):
             for number in (7, 8)})
         return made.capabilities.verdict('bulk:mappings:delete').state
 
-    def test_bulk_calls_are_seen_to_be_carried_out_once(self):
-        self.assertEqual('works', self.passed_over([]))
+    def test_bulk_delete_is_verified_only_once(self):
+        self.assertEqual('works', self.try_bulk_delete([]))
         self.array.script[:] = [scripted.Reply(204)]
         self.client.mappings.delete_many({
             9: {'host': self.client.hosts.ref(1)},
             10: {'host': self.client.hosts.ref(2)}})
         self.assertEqual('DELETE /mappings/__bulk', self.array.calls[-1])
 
-    def test_bulk_calls_that_show_late(self):
+    def test_bulk_delete_that_shows_late(self):
         """OBJ-6."""
-        self.assertEqual('works', self.passed_over([7, 8], [8], []))
+        self.assertEqual('works', self.try_bulk_delete([7, 8], [8], []))
         self.assertEqual(1, len(self.array.sequences()))
 
-    def test_bulk_calls_that_are_passed_over(self):
-        """OBJ-7: each is looked for once more before it is deleted."""
-        self.assertEqual('refused', self.passed_over(
+    def test_ignored_bulk_delete(self):
+        """OBJ-7: each mapping is looked up before a single DELETE."""
+        self.assertEqual('refused', self.try_bulk_delete(
             *[[7, 8]] * 5, [], [8], then=[scripted.Reply(204)]))
         self.assertEqual(
             ['DELETE /mappings/__bulk', *['GET /mappings'] * 7,
              'DELETE /mappings/8'], self.array.calls)
         self.assertEqual(3.0, sum(self.clock.sleeps))
 
-    def test_a_look_that_fails_after_one_that_did_not(self):
-        self.assertEqual('refused', self.passed_over(
+    def test_ignored_bulk_delete_and_failing_search(self):
+        self.assertEqual('refused', self.try_bulk_delete(
             [7, 8], then=[scripted.refusal('no')] * 4 + [
                 scripted.hits(), scripted.hits()]))
         self.assertEqual(1, len(self.array.sequences()))
 
-    def test_bulk_calls_that_nobody_can_see(self):
-        """They prove nothing."""
-        self.assertEqual('unknown', self.passed_over(
+    def test_bulk_delete_that_cannot_be_verified(self):
+        """It proves nothing."""
+        self.assertEqual('unknown', self.try_bulk_delete(
             then=[scripted.Reply(200, {})]))
         self.assertEqual(['DELETE /mappings/__bulk', 'GET /mappings'],
                          self.array.calls)
@@ -375,12 +376,12 @@ class DeleteTest(Case):
             raise rest.OtherObject('cannot be looked up')
         self.client.volumes.delete_many({4: {}, 5: {}}, find=find)
 
-    def test_it_is_still_there(self):
-        self.assertTrue(self.gone(
+    def test_lost_reply_and_object_still_there(self):
+        self.assertTrue(self.delete_without_reply(
             scripted.hits({'id': 4, 'name': 'one'}), scripted.Reply(204)))
 
-    def test_a_busy_reply_is_no_try(self):
-        """ERR-2: neither of what is learnt nor of the known read."""
+    def test_busy_replies_are_not_counted_as_tries(self):
+        """ERR-2: neither in the trial nor in the known read."""
         busy, crash = scripted.Reply(503), scripted.refusal('no', 500)
         made, adapter, _ = scripted.client(
             busy, crash, busy, scripted.hits({'id': 1}), busy, crash,
@@ -396,7 +397,7 @@ class DeleteTest(Case):
 
 @ddt.ddt
 class VerifyTest(Case):
-    """A write refers to what may be another object's by now (OBJ-7)."""
+    """A write refers to ids that may have been reused (OBJ-7)."""
 
     CAPABILITIES = ('bulk:mappings:create',
                     'updates:hosts:map_auth_profiles_names')
@@ -428,8 +429,8 @@ class VerifyTest(Case):
     @ddt.data(*itertools.product(('create', 'create_many', 'update'),
                                  (True, False)))
     @ddt.unpack
-    def test_a_lost_reply(self, what, known):
-        """It is not repeated, whether it is to be learnt from or not."""
+    def test_lost_reply(self, what, known):
+        """The write is not repeated, in a trial or otherwise."""
         self.make(LOST)
         for name in self.CAPABILITIES if known else ():
             self.client.capabilities.found(name)
@@ -437,8 +438,8 @@ class VerifyTest(Case):
             getattr(self, what)()
         self.assertEqual([1], self.asked)
 
-    def test_a_look_that_failed(self):
-        """What is then sent one by one is as much in doubt."""
+    def test_failed_verification(self):
+        """The single requests that follow are verified as well."""
         self.failures[:0] = [rest.ServerError('crash', status=500)] * 2
         self.make(LOST, scripted.Reply(200, {'id': 1}))
         with self.assertRaises(rest.OtherObject):
@@ -448,8 +449,7 @@ class VerifyTest(Case):
     @ddt.data(('create', {'id': 5, 'lun': 1}),
               ('update', {'id': 1, 'name': 'h'}))
     @ddt.unpack
-    def test_a_reply(self, what, made):
-        """No doubt, no question."""
+    def test_no_verification_after_a_reply(self, what, made):
         self.make(scripted.Reply(200, made))
         self.assertEqual(made['id'], getattr(self, what)().id)
         self.assertEqual([], self.asked)
@@ -458,7 +458,7 @@ class VerifyTest(Case):
 @ddt.ddt
 class GetTest(Case):
 
-    def test_bare(self):
+    def test_bare_object(self):
         self.make(scripted.Reply(200, volume(31)))
         self.assertEqual(31, self.client.volumes.get(31).id)
         self.assertEqual(['GET /volumes/31'], self.array.calls)
@@ -472,7 +472,7 @@ class GetTest(Case):
             self.client.volumes.get(32)
 
     @ddt.data([], 'x', None, {}, {'name': 'v'}, {'hits': 5}, {'hits': [5]})
-    def test_no_object(self, body):
+    def test_reply_without_an_object(self, body):
         self.make(scripted.Reply(200, body))
         with self.assertRaises(rest.BadReply) as caught:
             self.client.volumes.get(31)
@@ -482,7 +482,7 @@ class GetTest(Case):
         self.make()
         self.assertEqual('/system/net_ips/3', str(self.client.net_ips.ref(3)))
 
-    def test_the_system(self):
+    def test_system(self):
         self.make(
             scripted.hits({'id': 1, 'state': 'ONLINE', 'system_id': 'a1b2',
                            'rest_api_version': '2.2.0'}),
@@ -496,7 +496,7 @@ class GetTest(Case):
         self.assertEqual(['GET /system/state', 'GET /system/capacity'],
                          self.array.calls)
 
-    def test_a_version_that_is_told_in_part_is_no_new_one(self):
+    def test_incomplete_version_does_not_clear_verdicts(self):
         told = {'id': 1, 'state': 'ONLINE', 'system_id': 'a1b2',
                 'rest_api_version': '2.2', 'system_version': '7.0'}
         replies = (told, {**told, 'system_version': None},
@@ -510,7 +510,7 @@ class GetTest(Case):
             works.append(self.client.capabilities.works('paging'))
         self.assertEqual([True, True, True, False], works)
 
-    def test_no_system(self):
+    def test_no_system_state(self):
         self.make(scripted.hits())
         with self.assertRaises(rest.BadReply):
             self.client.system_state()
@@ -522,7 +522,7 @@ class SearchTest(Case):
     @ddt.data({}, [], {'total': 1}, {'hits': {}, 'total': 1},
               {'hits': [{'name': 'v'}], 'total': 1},
               {'hits': [None], 'total': 1})
-    def test_no_envelope(self, body):
+    def test_malformed_list(self, body):
         self.make(scripted.Reply(200, body))
         with self.assertRaises(rest.BadReply):
             self.client.volumes.search()
@@ -541,15 +541,15 @@ class SearchTest(Case):
         self.assertEqual(18, len(self.array.requests))
         self.array.script.clear()
 
-    def test_deleted_ones_are_left_out(self):
+    def test_deleted_objects_are_left_out(self):
         """QRY-10."""
         self.make(*[scripted.hits({'id': 1, 'is_deleted': True},
                                   {'id': 2, 'is_deleted': False})] * 2)
         self.assertEqual([2], [s.id for s in self.client.snapshots.search()])
         self.assertEqual(2, self.client.volsnaps.find().id)
 
-    def test_equal_is_compared_again(self):
-        """QRY-5: also where the array does not look at case."""
+    def test_equality_is_checked_by_the_client(self):
+        """QRY-5: even if the array ignores case."""
         self.make(*[scripted.hits(volume(1, name='VOL'),
                                   volume(2, name='vol'))] * 2)
         self.assertEqual(2, self.client.volumes.find(name='vol').id)
@@ -563,7 +563,7 @@ class SearchTest(Case):
             with self.assertRaises(ValueError):
                 self.client.volumes.count(name=value)
 
-    def test_one_of_nothing_asks_nothing(self):
+    def test_one_of_no_values_sends_nothing(self):
         self.make()
         none = query.one_of('name', [])
         self.assertEqual([], self.client.volumes.search(none))
@@ -608,7 +608,7 @@ class BulkTest(Case):
         self.assertEqual(1, len(self.array.sequences()))
         self.assertEqual('works', self._verdict())
 
-    def test_none_and_one_need_no_bulk(self):
+    def test_fewer_than_two_need_no_bulk_call(self):
         self.make(self._one(0), scripted.Reply(204))
         self.assertEqual([], self.client.snapshots.create_many([]))
         self.client.snapshots.create_many(self.ITEMS[:1])
@@ -618,7 +618,7 @@ class BulkTest(Case):
                          self.array.calls)
 
     @ddt.data(*NO)
-    def test_not_offered_is_remembered(self, refusal):
+    def test_missing_bulk_create_is_remembered(self, refusal):
         looks = [scripted.hits()] * (2 if refusal is self.NO[0] else 0)
         self.assertEqual([54, 55], self._create(
             refusal, *looks, self._one(0), self._one(1),
@@ -629,14 +629,14 @@ class BulkTest(Case):
         self.client.snapshots.create_many(self.ITEMS)
         self.assertEqual(['POST /snapshots'] * 2, self.array.calls)
 
-    def test_a_bad_item_where_bulk_is_known(self):
+    def test_bad_item_if_bulk_is_known_to_work(self):
         with self.assertRaises(rest.Refused):
             self._create(self.NO[0])
         self.assertEqual('works', self._verdict())
 
     @ddt.data(*NO[1:])
-    def test_no_longer_offered(self, refusal):
-        """What once worked is not given up for one refusal."""
+    def test_bulk_create_is_no_longer_offered(self, refusal):
+        """It counts as refused after three refusals in a row."""
         self.make(*[refusal, self._one(0), self._one(1)] * 3,
                   self._one(0), self._one(1))
         states = []
@@ -646,14 +646,14 @@ class BulkTest(Case):
             states.append(self._verdict())
         self.assertEqual(['works', 'works', 'refused', 'refused'], states)
 
-    def test_a_bad_item_gives_its_own_error(self):
+    def test_bad_item_raises_its_own_error(self):
         with self.assertRaisesRegex(rest.Refused, 'the second'):
             self._create(self.NO[0], scripted.hits(), scripted.hits(),
                          self._one(0), scripted.refusal('the second'),
                          without=[self.CREATE])
         self.assertEqual('unknown', self._verdict())
 
-    def test_refused_since_it_was_done_already(self):
+    def test_refused_because_already_created(self):
         """The reply was lost, and the objects show late (OBJ-6)."""
         looks = [scripted.hits()] * 2
         state = scripted.Reply(200, {})
@@ -664,43 +664,43 @@ class BulkTest(Case):
             without=[self.CREATE]))
         self.assertEqual('works', self._verdict())
 
-    def test_done_in_part_is_no_refusal_of_bulk(self):
+    def test_partly_created_is_not_a_refusal_of_bulk(self):
         self.assertEqual([54, 55], self._create(
             self.NO[0], scripted.hits(self.MADE[0]), scripted.hits(),
             self._one(1), without=[self.CREATE]))
         self.assertEqual('unknown', self._verdict())
 
-    def test_lost_and_done(self):
+    def test_lost_reply_carried_out(self):
         self.assertEqual([54, 55], self._create(
             LOST, scripted.hits(self.MADE[0]), scripted.hits(self.MADE[1])))
 
-    def test_lost_and_done_in_part(self):
-        """BLK-4: the rest is made where all of it is refused then."""
+    def test_lost_reply_partly_carried_out(self):
+        """BLK-4: if the repeat is refused, the missing ones are created."""
         part = scripted.hits(self.MADE[0]), scripted.hits()
         self.assertEqual([54, 55], self._create(
             LOST, *part, self.NO[0], *part * 5, *part, self._one(1)))
         self.assertEqual('works', self._verdict())
 
-    def test_lost_and_not_done(self):
+    def test_lost_reply_not_carried_out(self):
         self.assertEqual([54, 55], self._create(
             LOST, scripted.hits(), scripted.hits(),
             scripted.hits(*self.MADE)))
         self.assertEqual(1, len(set(self.array.sequences())))
 
-    def test_too_few_in_the_reply(self):
+    def test_too_few_objects_in_the_reply(self):
         self.assertEqual([54, 55], self._create(
             scripted.hits(self.MADE[0]),
             scripted.hits(self.MADE[0]), scripted.hits(self.MADE[1])))
 
-    def test_delete(self):
+    def test_bulk_delete(self):
         self.make(scripted.Reply(204))
         self._delete(54, 55)
         self.assertEqual(['DELETE /snapshots/__bulk'], self.array.calls)
         self.assertEqual([{'id': 54}, {'id': 55}], self.array.body(0))
 
     @ddt.data(*NO)
-    def test_delete_where_one_is_gone(self, refusal):
-        """The refusal may be about what is gone: it proves nothing."""
+    def test_bulk_delete_with_one_gone(self, refusal):
+        """The missing object may be the reason, so it proves nothing."""
         for without, expected in ([], 'works'), ([self.DELETE], 'unknown'):
             self.make(refusal, scripted.Reply(204), self.NO[1],
                       scripted.Reply(204), without=without)
@@ -710,7 +710,7 @@ class BulkTest(Case):
             self.assertEqual('DELETE /snapshots/__bulk',
                              self.array.calls[-1])
 
-    def test_deletes_of_what_is_gone_never_count(self):
+    def test_bulk_deletes_with_one_gone_never_count(self):
         gone = self.NO[1]
         self.make(*[gone, scripted.Reply(204), gone] * 3)
         for _ in range(3):
@@ -718,14 +718,14 @@ class BulkTest(Case):
         self.assertEqual('works', self._verdict(self.DELETE))
 
     @ddt.data(*NO)
-    def test_delete_not_offered_is_remembered(self, refusal):
+    def test_missing_bulk_delete_is_remembered(self, refusal):
         self.make(refusal, *[scripted.Reply(204)] * 4,
                   without=[self.DELETE])
         self._delete(54, 55)
         self._delete(56, 57)
         self.assertEqual('DELETE /snapshots/57', self.array.calls[-1])
 
-    def test_one_refusal_does_not_undo_what_is_known(self):
+    def test_refused_delete_does_not_affect_bulk_create(self):
         self.make(scripted.hits(*self.MADE), self.NO[0],
                   scripted.Reply(204), scripted.Reply(204),
                   scripted.hits(*self.MADE))
@@ -734,15 +734,15 @@ class BulkTest(Case):
         self.client.snapshots.create_many(self.ITEMS)
         self.assertEqual('POST /snapshots/__bulk', self.array.calls[-1])
 
-    def test_delete_lost_and_not_offered(self):
-        """The 404 does not say that they are gone."""
+    def test_bulk_delete_with_lost_reply_then_404(self):
+        """The 404 does not mean that the objects are gone."""
         self.make(LOST, scripted.refusal('no', 404),
                   *[scripted.Reply(204)] * 2)
         self._delete(54, 55)
         self.assertEqual(['DELETE /snapshots/54', 'DELETE /snapshots/55'],
                          self.array.calls[2:])
 
-    def test_delete_where_one_has_to_stay(self):
+    def test_bulk_delete_with_one_in_use(self):
         self.make(self.NO[0], scripted.refusal('it is mapped'),
                   scripted.Reply(204))
         with self.assertRaisesRegex(rest.Refused, 'mapped'):
@@ -772,8 +772,8 @@ class BulkUpdateTest(Case):
         return self.client.volumes.update_many(
             {id: {'size': 5} for id in range(1, number + 1)})
 
-    def _asked(self):
-        """The ids that each write was for."""
+    def _sent_ids(self):
+        """The ids in each PATCH request."""
         return [[item['id'] for item in self.array.body(n)]
                 if request.url.endswith('__bulk')
                 else [int(request.url.rpartition('/')[2])]
@@ -786,7 +786,7 @@ class BulkUpdateTest(Case):
         self.assertEqual([{'id': id, 'size': 5} for id in (1, 2, 3)],
                          self.array.body(0))
 
-    def test_references_and_nothing(self):
+    def test_references_and_null(self):
         self.make(scripted.hits({'id': 7, 'name': 'a'},
                                 {'id': 8, 'name': 'b'}))
         self.client.hosts.update_many({
@@ -796,12 +796,12 @@ class BulkUpdateTest(Case):
             {'id': 7, 'host_group': {'ref': '/host_groups/2'}},
             {'id': 8, 'host_group': None}], self.array.body(0))
 
-    def test_none_and_one(self):
+    def test_fewer_than_two_need_no_bulk_call(self):
         self.assertEqual({}, self._update(0))
         self.assertEqual({}, self._update(1, self.OK))
         self.assertEqual(['PATCH /volumes/1'], self.array.calls)
 
-    def test_the_bad_one_is_found_by_halving(self):
+    def test_bad_object_is_found_by_bisection(self):
         no = scripted.refusal('not 6')
         bad = self._update(8, no, self._bulk(1, 2, 3, 4), no, no,
                            self.OK, no, scripted.Reply(200, volume(6)),
@@ -810,9 +810,9 @@ class BulkUpdateTest(Case):
         self.assertIn('not 6', str(bad[6]))
         self.assertEqual([
             [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6],
-            [5], [6], [7, 8]], self._asked())
+            [5], [6], [7, 8]], self._sent_ids())
 
-    def test_all_are_bad(self):
+    def test_all_objects_are_refused(self):
         no = scripted.refusal('no')
         bad = self._update(2, no, no, scripted.Reply(200, volume(1)),
                            no, scripted.Reply(200, volume(2)),
@@ -824,13 +824,13 @@ class BulkUpdateTest(Case):
         return self.client.capabilities.verdict(name).state
 
     @ddt.data([], [UPDATE])
-    def test_one_call_is_enough(self, without):
+    def test_one_call_shows_that_bulk_works(self, without):
         self.assertEqual({}, self._update(
             3, self._bulk(1, 2, 3), without=without))
         self.assertEqual('works', self._verdict(self.UPDATE))
 
-    def test_a_reply_that_does_not_show_it(self):
-        """They are looked up, until it was seen once."""
+    def test_reply_without_the_change(self):
+        """The objects are looked up until one update was verified."""
         self.assertEqual({}, self._update(
             2, scripted.hits(volume(1), volume(2)), self._bulk(1, 2),
             without=[self.UPDATE]))
@@ -839,19 +839,19 @@ class BulkUpdateTest(Case):
         self.client.volumes.update_many({1: {'size': 5}, 2: {'size': 5}})
         self.assertEqual('PATCH /volumes/__bulk', self.array.calls[-1])
 
-    def test_passed_over(self):
-        """A 2xx, and nothing has changed, however often one looks."""
+    def test_ignored_bulk_update(self):
+        """The reply is 2xx, but repeated searches show no change."""
         before = scripted.hits(volume(1, size=5), volume(2))
         self.assertEqual({}, self._update(
             2, before, *[before] * 5, self.OK, self.OK,
             without=[self.UPDATE]))
-        self.assertEqual([[1, 2], [1], [2]], self._asked())
+        self.assertEqual([[1, 2], [1], [2]], self._sent_ids())
         verdict = self.client.capabilities.verdict(self.UPDATE)
         self.assertEqual(('refused', 'no error, but nothing was done'),
                          (verdict.state, verdict.words))
 
-    def test_a_command_that_is_passed_over(self):
-        """OBJ-7: what has changed since then is not told again."""
+    def test_ignored_bulk_command(self):
+        """OBJ-7: sessions that have changed meanwhile get no command."""
         def session(number, state):
             return {'id': number, 'name': f's{number}', 'state': state}
         name = 'bulk:replication/sessions:update'
@@ -871,15 +871,15 @@ class BulkUpdateTest(Case):
         self.assertEqual('refused', self._verdict(name))
 
     @ddt.data({'id': 2, 'name': 'v2', 'size': '?'}, None)
-    def test_what_the_array_does_not_tell(self, shown):
+    def test_bulk_update_that_cannot_be_verified(self, shown):
         """It proves nothing."""
         there = scripted.hits(volume(1, size=5), *[shown] * bool(shown))
         self.assertEqual({}, self._update(
             2, scripted.hits({}, {}), there, without=[self.UPDATE]))
         self.assertEqual('unknown', self._verdict(self.UPDATE))
 
-    def test_deleting_what_nothing_holds_is_passed_over(self):
-        """What is gone by its name is not deleted by its id (OBJ-7)."""
+    def test_ignored_bulk_delete_of_unheld_volumes(self):
+        """An id that now has another name is not deleted (OBJ-7)."""
         left = scripted.hits(volume(2))
         self.make(scripted.Reply(204), *[left] * 5,
                   scripted.hits(volume(1, name='new')), left,
@@ -890,35 +890,35 @@ class BulkUpdateTest(Case):
             call for call in self.array.calls if 'DELETE' in call])
         self.assertEqual('refused', self._verdict(self.DELETE))
 
-    def test_one_is_gone(self):
+    def test_one_object_is_gone(self):
         gone = scripted.refusal('gone', 404)
         bad = self._update(2, gone, self.OK, gone)
         self.assertIsInstance(bad[2], rest.NotFound)
 
-    def test_one_is_gone_when_we_look(self):
+    def test_one_object_is_gone_when_looked_up(self):
         no = scripted.refusal('no')
         bad = self._update(2, no, self.OK, no, scripted.refusal('gone', 404))
         self.assertEqual('no', bad[2].message)
 
-    def test_refused_and_done_nevertheless(self):
-        """BLK-4 says all or nothing, but nobody knows."""
+    def test_refused_but_carried_out(self):
+        """BLK-4 (all or nothing) is only an assumption."""
         no = scripted.refusal('it is so already')
         self.assertEqual({}, self._update(
             2, no, no, scripted.Reply(200, volume(1, size=5)), self.OK))
 
     @ddt.data(*NO)
-    def test_an_array_without(self, refusal):
+    def test_array_without_bulk_update(self, refusal):
         self.assertEqual({}, self._update(
             4, refusal, *[self.OK] * 4, without=[self.UPDATE]))
-        self.assertEqual([[1, 2, 3, 4], [1], [2], [3], [4]], self._asked())
+        self.assertEqual([[1, 2, 3, 4], [1], [2], [3], [4]], self._sent_ids())
         self.assertEqual('refused', self._verdict(self.UPDATE))
         self.array.script[:] = [self.OK] * 2
         self.client.volumes.update_many({5: {'size': 5}, 6: {'size': 5}})
-        self.assertEqual([5], self._asked()[-2])
+        self.assertEqual([5], self._sent_ids()[-2])
 
     @ddt.data({'error_msg': 'MC_ERR_START_TIMEOUT'}, None)
-    def test_one_that_is_busy_for_ever(self, code):
-        """A busy code, or a 500: the others do not wait for it long."""
+    def test_one_object_stays_busy(self, code):
+        """A busy code or 500 for one object hardly delays the others."""
         def reply(request):
             if b'"id": 3' in request.body or request.url.endswith('/3'):
                 return scripted.Reply(400 if code else 500, code or b'')
@@ -931,16 +931,16 @@ class BulkUpdateTest(Case):
             {id: {'size': 5} for id in range(1, 9)})
         self.array.script = []
         self.assertEqual([3], list(bad))
-        self.assertIn([5, 6, 7, 8], self._asked())
+        self.assertIn([5, 6, 7, 8], self._sent_ids())
         self.assertLess(self.clock.now - 1000, 60)
 
-    def test_an_array_that_is_busy(self):
-        """Not an object of it: no use in halving."""
+    def test_busy_array(self):
+        """The array itself is busy, so the list is not split."""
         busy = scripted.refusal('slow down', 429)
         self.assertEqual({}, self._update(
             4, *[busy] * 12, self._bulk(1, 2, 3, 4)))
 
-    def test_deleting_what_nothing_holds(self):
+    def test_delete_unheld(self):
         no = scripted.refusal('it is mapped')
         self.make(no, scripted.Reply(204), no, no,
                   scripted.refusal('', 404))
@@ -953,7 +953,7 @@ class BulkUpdateTest(Case):
             [call.rpartition('/')[2] for call in self.array.calls])
         self.assertEqual([{'id': 1}, {'id': 2}], self.array.body(1))
 
-    def test_deleting_on_an_array_without(self):
+    def test_delete_unheld_without_bulk_delete(self):
         self.make(*self.NO[:1], *[scripted.Reply(204)] * 4,
                   without=[self.DELETE])
         for ids in ([1, 2], [3, 4]):
@@ -962,54 +962,54 @@ class BulkUpdateTest(Case):
         self.assertEqual('DELETE /volumes/4', self.array.calls[-1])
         self.assertEqual('refused', self._verdict(self.DELETE))
 
-    def test_deleting_what_is_gone_proves_nothing(self):
+    def test_delete_unheld_with_one_gone_proves_nothing(self):
         gone = self.NO[1]
         self.make(gone, scripted.Reply(204), gone, without=[self.DELETE])
         self.assertEqual({}, self.client.volumes.delete_unheld(
             {1: {}, 2: {}}))
         self.assertEqual('unknown', self._verdict(self.DELETE))
 
-    def test_an_array_that_refuses_us(self):
-        """No use in halving, and not the fault of any object."""
+    def test_authentication_failure(self):
+        """It concerns no single object, so the list is not split."""
         who = scripted.refusal('who?', 401)
         with self.assertRaises(rest.AuthenticationFailed):
             self._update(4, who)
         with self.assertRaises(rest.AuthenticationFailed):
             self._update(2, scripted.refusal('no'), who)
 
-    def test_an_array_that_is_lost(self):
+    def test_unreachable_array(self):
         with self.assertRaises(rest.Unreachable):
             self._update(4, scripted.refusal('no'),
                          *[requests.ConnectTimeout()] * 99, deadline=5)
         self.array.script.clear()
 
-    def test_lost_and_done(self):
+    def test_lost_reply_carried_out(self):
         self.assertEqual({}, self._update(2, LOST, self._bulk(1, 2)))
         self.assertEqual({'id__in': '1,2'}, {
             k: v for k, v in self.array.query(1).items()
             if not k.startswith('__')})
 
     @ddt.data([1], [])
-    def test_lost_and_not_done(self, done):
+    def test_lost_reply_not_carried_out(self, done):
         shown = scripted.hits(volume(1, size=5 if done else 1), volume(2))
         self.assertEqual({}, self._update(2, LOST, shown,
                                           self._bulk(1, 2)))
         self.assertEqual(1, len(set(self.array.sequences())))
 
-    def test_lost_and_carried_out(self):
+    def test_lost_reply_then_409(self):
         """SEQ-1."""
         shown = scripted.hits(volume(1), volume(2))
         self.assertEqual({}, self._update(
             2, LOST, shown, scripted.refusal('seen', 409), shown,
             self._bulk(1, 2)))
 
-    def test_lost_and_only_said_to_be_carried_out(self):
+    def test_lost_reply_then_409_without_effect(self):
         shown = scripted.hits(volume(1), volume(2))
         with self.assertRaisesRegex(rest.BadReply, 'does not show'):
             self._update(2, LOST, shown, scripted.refusal('seen', 409),
                          *[shown] * 5)
 
-    def test_commands_show_later(self):
+    def test_command_takes_effect_later(self):
         """REP-8."""
         shown = scripted.hits(*[{'id': id, 'name': 's', 'state': 'idle'}
                                 for id in (1, 2)])
@@ -1017,19 +1017,19 @@ class BulkUpdateTest(Case):
         self.assertEqual({}, self.client.replication_sessions.update_many(
             {id: {'state': 'in_sync'} for id in (1, 2)}))
 
-    def test_lost_and_not_offered(self):
-        """The 404 does not say that it was carried out."""
+    def test_lost_reply_then_404(self):
+        """The 404 does not mean that it was carried out."""
         shown = scripted.hits(volume(1), volume(2))
         self.assertEqual({}, self._update(
             2, LOST, shown, scripted.refusal('no', 404), shown,
             self.OK, self.OK))
-        self.assertEqual([[1, 2], [1, 2], [1], [2]], self._asked())
+        self.assertEqual([[1, 2], [1, 2], [1], [2]], self._sent_ids())
 
-    def test_an_empty_reply(self):
+    def test_empty_reply(self):
         self.assertEqual({}, self._update(2, scripted.Reply(200),
                                           self._bulk(1, 2)))
 
-    def test_too_few_in_the_reply(self):
+    def test_too_few_objects_in_the_reply(self):
         self.assertEqual({}, self._update(2, self._bulk(1),
                                           self._bulk(1, 2)))
 
@@ -1052,15 +1052,15 @@ class NoIdTest(Case):
         (scripted.refusal('', 404), STATE),
         (scripted.refusal('', 403), STATE),
         (scripted.refusal('', 500), STATE) * 2,
-        # QRY-2: no search by it has found anything so far.
+        # QRY-2: this search has not found anything so far.
         (scripted.hits(),))
-    def test_there_is_no_way_to_look(self, search):
+    def test_record_cannot_be_looked_up(self, search):
         found = self.create(self.MADE, *search, needs_id=False)
         self.assertEqual((0, 'one', rest.Ref('hosts', 7)),
                          (found.id, found.iqn, found.host))
         self.assertEqual(1, self.array.calls.count('POST /host_iqns'))
 
-    def test_several(self):
+    def test_several_initiators(self):
         self.make(self.MADE, scripted.hits(), self.MADE, scripted.hits())
         for number in (1, 2):
             found, = self.client.host_iqns.create_many([
@@ -1068,12 +1068,12 @@ class NoIdTest(Case):
                 needs_ids=False)
             self.assertEqual(0, found.id)
 
-    def test_it_is_found(self):
+    def test_record_is_found(self):
         self.assertEqual(4, self.create(self.MADE, scripted.hits(
             {'id': 4, 'iqn': 'one', 'host': {'ref': '/hosts/7'}}),
             needs_id=False).id)
 
-    def test_it_shows_late(self):
+    def test_record_shows_late(self):
         """OBJ-6."""
         self.make(self.MADE, scripted.hits(), scripted.hits(), scripted.hits(
             {'id': 4, 'iqn': 'one', 'host': {'ref': '/hosts/7'}}))
@@ -1081,17 +1081,17 @@ class NoIdTest(Case):
         self.assertEqual(4, self.client.host_iqns.create(
             **self.SENT, needs_id=False).id)
 
-    def test_a_web_page_is_not_the_array(self):
+    def test_html_reply_is_retried(self):
         self.assertEqual(4, self.create(
             scripted.Reply(200, b'<html>'), scripted.hits(),
             scripted.Reply(201, {'id': 4}), needs_id=False).id)
 
-    def test_a_lost_reply_is_none(self):
+    def test_lost_reply_is_retried(self):
         self.assertEqual(0, self.create(
             LOST, scripted.hits(), self.MADE, scripted.hits(),
             needs_id=False).id)
 
-    def test_its_id_is_needed(self):
+    def test_retried_if_the_id_is_needed(self):
         self.assertEqual(4, self.create(
             self.MADE, scripted.hits(), scripted.Reply(201, {'id': 4})).id)
 
@@ -1109,7 +1109,7 @@ class _Endless(list):
 
 
 class SimulatedTest(unittest.TestCase):
-    """Reads against the simulated array."""
+    """The client on the simulated array."""
 
     def setUp(self):
         super().setUp()
@@ -1158,7 +1158,7 @@ class SimulatedTest(unittest.TestCase):
         self.assertEqual('ONLINE', self.client.system_state().state)
         self.assertGreater(self.client.capacity().total, 0)
 
-    def test_envelopes_and_200(self):
+    def test_single_envelope_and_status_200(self):
         self.array.control.set_behaviors(
             single_envelope=True, create_status=200)
         (group, _) = self._groups(2)

@@ -58,17 +58,17 @@ class FromReplyTest(unittest.TestCase):
             self.assertIs(rest.Busy, type(error))
             self.assertEqual(code, error.code)
 
-    def test_a_busy_code_counts_in_a_400_only(self):
+    def test_busy_code_counts_only_in_a_400(self):
         self.assertIs(rest.Forbidden,
                       type(made(403, {'error_msg': 'MC_ERR_BUSY'})))
 
-    def test_409_of_a_read_is_no_sequence(self):
+    def test_409_to_a_read_is_a_plain_refusal(self):
         error = made(409, b'', errors.Place('a', 'GET', '/volumes'))
         self.assertIs(rest.Refused, type(error))
 
     @ddt.data(b'', b'   ', b'\xff\xfe', b'{', b'[]', b'null', b'"x"',
               b'{"error_msg": null}', b'<html>\n<b>no</b>', b'[' * 100000)
-    def test_any_body_makes_one_line(self, body):
+    def test_any_body_gives_a_one_line_message(self, body):
         line = str(made(400, body))
         self.assertNotIn('\n', line)
         self.assertTrue(line.startswith(
@@ -77,13 +77,13 @@ class FromReplyTest(unittest.TestCase):
 
     @given(st.integers(100, 599).filter(lambda s: not 200 <= s < 300),
            st.binary(max_size=400))
-    def test_every_reply_is_some_error(self, status, body):
+    def test_every_failed_reply_is_a_rest_error(self, status, body):
         """ERR-7: whatever its text is."""
         error = made(status, body)
         self.assertIsInstance(error, rest.RestError)
         self.assertEqual(1, len(str(error).splitlines()))
 
-    def test_what_to_do(self):
+    def test_message_with_advice(self):
         self.assertEqual(
             'K2 array 10.0.0.1: POST /volumes: HTTP 401: no '
             '(check san_login and san_password)',
@@ -92,7 +92,7 @@ class FromReplyTest(unittest.TestCase):
     @ddt.data((401, 'check login and password (or k2_replication_password)'),
               (403, 'the user in login needs the role mgmt-app or admin'))
     @ddt.unpack
-    def test_what_to_do_about_a_replication_device(self, status, advice):
+    def test_advice_for_a_replication_device(self, status, advice):
         place = errors.Place('10.0.0.2', 'GET', '/volumes', 'k2-b')
         self.assertEqual(
             f'K2 array 10.0.0.2: GET /volumes: HTTP {status}: no '
@@ -102,7 +102,7 @@ class FromReplyTest(unittest.TestCase):
     def test_without_a_place(self):
         self.assertIn('text', str(rest.NotFound('text')))
 
-    def test_what_is_in_doubt(self):
+    def test_errors_with_unknown_outcome(self):
         doubtful = {kind for kind in vars(errors).values()
                     if isinstance(kind, type)
                     and issubclass(kind, errors.RestError)
@@ -110,7 +110,7 @@ class FromReplyTest(unittest.TestCase):
         self.assertEqual({rest.Unreachable, errors.NoReply, rest.ServerError,
                           rest.BadReply}, doubtful)
 
-    def test_what_is_asked_again(self):
+    def test_retryable_errors(self):
         again = {kind for kind in vars(errors).values()
                  if isinstance(kind, type)
                  and issubclass(kind, errors.RestError) and kind.retryable}
@@ -119,7 +119,7 @@ class FromReplyTest(unittest.TestCase):
             errors.OutOfTime, rest.Busy, errors.NoTurn, rest.ServerError,
             rest.BadReply}, again)
 
-    def test_a_long_text(self):
+    def test_long_text_is_truncated(self):
         error = made(400, {'error_msg': 'a  b\n' + 'c' * 500})
         self.assertEqual('a b ' + 'c' * 296, error.message)
 
@@ -127,15 +127,15 @@ class FromReplyTest(unittest.TestCase):
     def test_no_text(self, body):
         self.assertEqual('no explanation', made(400, body).message)
 
-    def test_a_plain_refusal(self):
+    def test_refused(self):
         error = errors.refused(made(409, {'error_msg': 'used'}))
         self.assertEqual((rest.Refused, 'used', PLACE, 409), (
             type(error), error.message, error.place, error.status))
 
 
 @ddt.ddt
-class WordsTest(unittest.TestCase):
-    """What an operator reads."""
+class MessageTest(unittest.TestCase):
+    """Messages for operators."""
 
     def test_without_a_place(self):
         self.assertEqual(errors.Place('', '', '', ''), rest.NotFound(
@@ -174,14 +174,14 @@ class WordsTest(unittest.TestCase):
             self.assertEqual(hint, rest.Busy('text', hint=hint).advice)
         self.assertEqual('K2 array : text', str(rest.Busy('text', hint='')))
 
-    def test_words_of_a_device(self):
+    def test_option_names_of_a_device(self):
         self.assertEqual(
             'port, login, password (or k2_replication_password), '
             'tls_fingerprint and san_ip', errors.in_words_of_device(
                 'san_api_port, san_login, san_password, k2_tls_fingerprint '
                 'and san_ip'))
 
-    def test_what_may_go_on(self):
+    def test_may_go_on_and_server_failures(self):
         slow = (errors.NoReply('x'), rest.ServerError('x', status=504))
         failed = (rest.Unreachable('x'), rest.ServerError('x', status=500))
         other = (errors.NotConnected('x'), rest.BadReply('x'),

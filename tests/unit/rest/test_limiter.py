@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from cinder_k2 import polling
 from cinder_k2.rest import limiter
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 class Worker:
-    """A thread that goes through the limiter and stays until told to go."""
+    """A thread that enters the limiter and stays until go() is called."""
 
     def __init__(self, a_limiter):
         self.inside = threading.Event()
@@ -33,17 +33,17 @@ class Worker:
         self._thread.start()
 
     def _run(self):
-        with self._limiter.enter(PATIENCE) as entered:
+        with self._limiter.enter(TIMEOUT) as entered:
             if entered:
                 self.inside.set()
-                self.leave.wait(PATIENCE)
+                self.leave.wait(TIMEOUT)
 
     def go(self):
         self.leave.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
 
-class GateTest(unittest.TestCase):
+class RequestLimiterTest(unittest.TestCase):
 
     def _through(self, a_limiter, what='succeeded', times=1):
         for _ in range(times):
@@ -88,14 +88,14 @@ class GateTest(unittest.TestCase):
             seen.append(a_limiter.limit)
         self.assertEqual([4, 2, 1, 1, 1], seen)
 
-    def test_halving_forgets_the_successes_before(self):
+    def test_halving_resets_the_count_of_successes(self):
         a_limiter = limiter.RequestLimiter(32)
         self._through(a_limiter, times=3)
         self._through(a_limiter, 'congested')
         self._through(a_limiter)
         self.assertEqual(2, a_limiter.limit)
 
-    def test_one_jam_halves_once(self):
+    def test_concurrent_busy_replies_halve_once(self):
         a_limiter = limiter.RequestLimiter(32, start=8)
         with a_limiter.enter(0) as one, a_limiter.enter(0) as two:
             one.congested()
@@ -105,7 +105,7 @@ class GateTest(unittest.TestCase):
                 three.congested()
         self.assertEqual(2, a_limiter.limit)
 
-    def test_each_jam_halves_once(self):
+    def test_each_group_of_busy_replies_halves_once(self):
         a_limiter = limiter.RequestLimiter(64, start=32)
         limits = []
         for _ in range(3):
@@ -131,30 +131,30 @@ class GateTest(unittest.TestCase):
         with a_limiter.enter(0) as entered:
             self.assertIsNotNone(entered)
 
-    def test_the_next_enters_when_one_leaves(self):
+    def test_next_enters_when_one_leaves(self):
         a_limiter = limiter.RequestLimiter(2)
         first = [Worker(a_limiter), Worker(a_limiter)]
         for worker in first:
-            self.assertTrue(worker.inside.wait(PATIENCE))
+            self.assertTrue(worker.inside.wait(TIMEOUT))
         late = Worker(a_limiter)
         self.assertFalse(late.inside.is_set())
         first[0].go()
-        self.assertTrue(late.inside.wait(PATIENCE))
+        self.assertTrue(late.inside.wait(TIMEOUT))
         first[1].go()
         late.go()
 
-    def test_a_waiter_enters_when_the_gate_opens(self):
+    def test_waiter_enters_when_the_limit_rises(self):
         a_limiter = limiter.RequestLimiter(32, start=1)
         with a_limiter.enter(0) as entered:
             late = Worker(a_limiter)
             polling.wait_until(
-                lambda: len(a_limiter._changed._waiters) == 1, PATIENCE,
+                lambda: len(a_limiter._changed._waiters) == 1, TIMEOUT,
                 what='the worker at the limiter', interval=0.001)
             entered.succeeded()
-            self.assertTrue(late.inside.wait(PATIENCE))
+            self.assertTrue(late.inside.wait(TIMEOUT))
         late.go()
 
-    def test_a_narrowed_gate_lets_the_inside_finish(self):
+    def test_lowered_limit_lets_active_requests_finish(self):
         a_limiter = limiter.RequestLimiter(4)
         with a_limiter.enter(0) as one, a_limiter.enter(0), a_limiter.enter(0):
             one.congested()
@@ -163,7 +163,7 @@ class GateTest(unittest.TestCase):
         with a_limiter.enter(0) as entered:
             self.assertIsNotNone(entered)
 
-    def test_many_threads_never_pass_the_limit(self):
+    def test_many_threads_never_exceed_the_limit(self):
         a_limiter = limiter.RequestLimiter(3)
         lock = threading.Lock()
         inside, most = 0, 0
@@ -171,7 +171,7 @@ class GateTest(unittest.TestCase):
         def work():
             nonlocal inside, most
             for _ in range(50):
-                with a_limiter.enter(PATIENCE) as entered:
+                with a_limiter.enter(TIMEOUT) as entered:
                     with lock:
                         inside += 1
                         most = max(most, inside)
@@ -183,7 +183,7 @@ class GateTest(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
         self.assertEqual(0, inside)
         self.assertLessEqual(most, 3)
 

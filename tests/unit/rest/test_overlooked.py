@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Fields in a form nobody expects, as a caller of the client sees them."""
+"""Fields of unexpected types, as callers of the client see them."""
 
 import concurrent.futures
 
@@ -60,16 +60,16 @@ class OverlookedTest(base.BaseTestCase):
         other.volumes.search()
         self.assertIn('10.0.0.2', self.lines()[2])
 
-    def test_what_is_absent_is_nothing_to_warn_of(self):
+    def test_null_field_is_not_logged(self):
         client = self.client(self.volume(size=None))
         client.volumes.search()
         self.assertEqual([], self.lines())
 
-    def test_a_long_value_is_cut_off(self):
+    def test_long_value_is_truncated(self):
         self.client(self.volume(size='x' * 9999)).volumes.search()
         self.assertLess(len(self.lines()[0]), 250)
 
-    def test_what_may_be_a_secret_is_not_shown(self):
+    def test_possible_secrets_are_not_logged(self):
         client = self.client(scripted.hits(
             {'id': 1, 'name': {'password': 'hunter2'}, 'hosts_count': 'pw'}))
         client.host_auth_profiles.search()
@@ -78,18 +78,18 @@ class OverlookedTest(base.BaseTestCase):
         self.assertNotIn('pw', self.log.output)
 
     @ddt.data({'name': 5}, {'name': None}, {'name': ''})
-    def test_a_name_that_cannot_be_read_is_not_a_missing_volume(self, odd):
+    def test_unreadable_name_does_not_mean_missing_volume(self, odd):
         client = self.client(self.volume(**odd))
         self.assertRaises(rest.BadReply, client.volumes.find, name='v')
 
-    def test_another_record_is_no_reason_to_miss_the_one_of_the_name(self):
-        """An array may overlook a condition and send all that it has."""
+    def test_unreadable_name_of_another_record(self):
+        """An array may ignore a condition and send all its objects."""
         client = self.client(scripted.hits(
             {'id': 1, 'name': 5}, {'id': 2, 'name': 'v'}))
         self.assertEqual(2, client.volumes.find(name='v').id)
 
     @ddt.data({'volume': 5}, {})
-    def test_a_mapping_of_something_unknown_is_not_passed_over(self, odd):
+    def test_mapping_of_unknown_volume_fails_the_search(self, odd):
         host = {'ref': '/hosts/1'}
         client = self.client(scripted.hits(
             {'id': 1, 'host': host, 'volume': {'ref': '/volumes/2'}},
@@ -98,12 +98,12 @@ class OverlookedTest(base.BaseTestCase):
             rest.BadReply, client.mappings.search, rest.query.one_of(
                 'volume', [rest.Ref('volumes', 2), rest.Ref('volumes', 3)]))
 
-    def test_an_object_without_id_fails_the_search(self):
+    def test_object_without_id_fails_the_search(self):
         client = self.client(scripted.hits({'id': 1, 'name': 'v'},
                                            {'id': 'x', 'name': 'w'}))
         self.assertRaises(rest.BadReply, client.volumes.search)
 
-    def test_a_new_object_is_known_by_its_id(self):
+    def test_unreadable_fields_of_a_new_object(self):
         client = self.client(scripted.Reply(
             201, {'id': 9, 'name': 'g', 'is_dedup': 0, 'quota': 'none'}))
         group = client.volume_groups.create(name='g')
@@ -119,7 +119,7 @@ class OnceTest(base.BaseTestCase):
             firsts = list(pool.map(seen.is_first, ['a', 'b'] * 200))
         self.assertEqual(2, sum(firsts))
 
-    def test_it_is_bounded(self):
+    def test_number_of_entries_is_bounded(self):
         seen = once.Once(entries=2)
         self.assertEqual([True, True, False, True, False, True], [
             seen.is_first(key) for key in ('a', 'b', 'a', 'c', 'a', 'b')])

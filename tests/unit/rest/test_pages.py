@@ -30,12 +30,12 @@ def group(id):
 
 
 def is_later(request):
-    """Whether another page than the first one is asked for."""
+    """Whether a page after the first is requested."""
     return '__offset' in request.url and '__offset=0' not in request.url
 
 
 class Pages:
-    """An array with some volumes, in pages; what it does is in switches."""
+    """An array that lists volumes in pages; switches change its behavior."""
 
     def __init__(self, number, page=100, **switches):
         self.ids = list(range(1, number + 1))
@@ -89,14 +89,14 @@ class PagesTest(unittest.TestCase):
     def state(self, name='paging'):
         return self.client.capabilities.verdict(name).state
 
-    def test_one_page_goes_without_control_parameters(self):
+    def test_single_page_needs_no_control_parameters(self):
         self.make(Pages(100))
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual([{}], self.pages.asked)
         self.assertEqual('unknown', self.state())
 
-    def test_the_first_page_is_thrown_away_when_there_are_more(self):
-        """Without a sort key pages may overlap."""
+    def test_first_page_is_discarded_if_there_are_more(self):
+        """It is not sorted, so pages might overlap."""
         self.make(Pages(250))
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual({}, self.pages.asked[0])
@@ -114,15 +114,15 @@ class PagesTest(unittest.TestCase):
               (scripted.refusal('', 500), 'unknown'),
               (scripted.refusal('', 501), 'unknown'))
     @ddt.unpack
-    def test_a_part_is_never_taken_for_all(self, refusal, state):
+    def test_incomplete_list_is_never_taken_for_complete(self, refusal, state):
         for control in ('__sort', '__limit', '__offset'):
-            self.check_a_part(state, refuses=([control], refusal))
+            self.check_incomplete(state, refuses=([control], refusal))
 
     @ddt.data('ignores_offset', 'unsorted', 'finds_nothing')
-    def test_neither_is_what_was_not_paged(self, switch):
-        self.check_a_part('refused', **{switch: True})
+    def test_ignored_paging_is_detected(self, switch):
+        self.check_incomplete('refused', **{switch: True})
 
-    def check_a_part(self, state, **switches):
+    def check_incomplete(self, state, **switches):
         self.make(Pages(250, **switches))
         with self.assertRaises(rest.Incomplete) as caught:
             self.client.volumes.search()
@@ -130,24 +130,24 @@ class PagesTest(unittest.TestCase):
         self.assertIn('further pages', str(caught.exception))
         found, complete = self.client.volumes.some()
         self.assertEqual((100, False), (len(found), complete))
-        # Nothing is asked for again.
+        # Paging is not tried again.
         self.assertEqual({}, self.pages.asked[-1])
         self.assertEqual({}, self.pages.asked[-2])
 
-    def test_what_is_in_the_part_counts(self):
+    def test_get_from_an_incomplete_list(self):
         self.make(Pages(250, refuses=(['__sort'], NO)))
         self.assertEqual(2, self.client.volumes.get(2).id)
         with self.assertRaises(rest.Incomplete):
             self.client.volumes.get(201)
 
-    def test_it_is_turned_off(self):
+    def test_paging_is_disabled(self):
         self.make(Pages(250), disabled_capabilities=('paging',))
         with self.assertRaises(rest.Incomplete):
             self.client.volumes.search()
         self.assertEqual([{}], self.pages.asked)
 
-    def test_nobody_fails_while_another_learns(self):
-        """There is no older road: all read page by page."""
+    def test_other_threads_page_during_a_trial(self):
+        """There is no fallback: all threads read page by page."""
         pages, others = Pages(250), []
 
         def work():
@@ -164,7 +164,7 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(pages.ids, self.found())
         self.assertEqual([pages.ids], others)
 
-    def test_what_once_worked_is_not_given_up_for_one_refusal(self):
+    def test_working_paging_is_dropped_after_three_refusals(self):
         self.make(Pages(250, refuses=(['__sort'], NO)),
                   works=('paging', 'fields:volumes'))
         states = []
@@ -173,14 +173,14 @@ class PagesTest(unittest.TestCase):
             states.append(self.state())
         self.assertEqual(['works', 'works', 'refused'], states)
 
-    def test_nothing_is_found_by_pages_any_more(self):
-        """Silence never means that there is nothing (QRY-2)."""
+    def test_working_paging_finds_nothing_any_more(self):
+        """An empty page never means that there is nothing (QRY-2)."""
         self.make(Pages(250, finds_nothing=True), works=('paging',))
         for _ in range(3):
             self.assertFalse(self.client.volumes.some()[1])
         self.assertEqual('refused', self.state())
 
-    def test_refusals_long_ago_do_not_count(self):
+    def test_only_consecutive_refusals_count(self):
         self.make(Pages(250), works=('paging', 'fields:volumes'))
         for _ in range(4):
             self.pages.switches['refuses'] = ['__sort'], NO
@@ -189,14 +189,14 @@ class PagesTest(unittest.TestCase):
             self.assertTrue(self.client.volumes.some()[1])
         self.assertEqual('works', self.state())
 
-    def test_fewer_than_promised(self):
+    def test_fewer_objects_than_total(self):
         self.make(Pages(250), works=('paging',))
         self.pages.ids = Short(self.pages.ids)
         with self.assertRaisesRegex(rest.BadReply, '250 objects promised'):
             self.client.volumes.search()
         self.assertEqual('works', self.state())
 
-    def test_objects_vanish_between_pages(self):
+    def test_object_vanishes_between_pages(self):
         pages = Pages(101)
 
         def vanishing(request):
@@ -207,7 +207,7 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(pages.ids, self.found())
 
     def changing(self, *changes):
-        """An array that changes before it is asked for second pages."""
+        """An array whose list changes before later pages are read."""
         pages, left = Pages(250), list(changes)
 
         def change(request):
@@ -220,21 +220,21 @@ class PagesTest(unittest.TestCase):
     @ddt.data(lambda ids: ids.remove(7), lambda ids: ids.remove(100),
               lambda ids: ids.insert(0, 0),
               lambda ids: operator.delitem(ids, slice(90, None)))
-    def test_the_list_changes_between_pages(self, change):
-        """What moves across the end of a page is not passed over."""
+    def test_list_changes_between_pages(self, change):
+        """Objects that move across a page boundary are not missed."""
         pages = self.changing(change)
         self.assertEqual(pages.ids, self.found())
         self.assertEqual('works', self.state())
 
-    def test_what_changes_behind_the_page_is_not_read_again(self):
+    def test_change_beyond_the_page_needs_no_second_read(self):
         pages = self.changing(lambda ids: ids.remove(150))
         self.assertEqual(pages.ids, self.found())
         self.assertEqual(['0', '99', '198'], [
             query['__offset'] for query in pages.asked if query])
 
     @ddt.data((), ('paging',))
-    def test_the_list_changes_all_the_time(self, works):
-        """A part is not taken for all; the array is not to blame."""
+    def test_list_changes_before_every_page(self, works):
+        """The list is incomplete, but paging is not taken for refused."""
         pages = Pages(250)
 
         def change(request):
@@ -247,25 +247,25 @@ class PagesTest(unittest.TestCase):
             self.assertEqual((100, False), (len(found), complete))
         self.assertEqual('works' if works else 'unknown', self.state())
 
-    # What total says
+    # The field total
 
     @ddt.data({'total': None}, {}, {'total': 'many'}, {'total': []})
     def test_no_total(self, total):
-        """Lists below the smallest page that arrays have are whole."""
+        """A list shorter than the smallest page of any array is complete."""
         self.make(Pages(99, total=total))
         self.assertEqual(self.pages.ids, sorted(self.found()))
         self.assertEqual(1, len(self.pages.asked))
         self.assertEqual(99, self.client.volumes.count())
 
     @ddt.data({'total': None}, {})
-    def test_no_total_on_a_full_page(self, total):
+    def test_count_without_total_on_a_full_page(self, total):
         self.make(Pages(150, total=total))
         with self.assertRaises(rest.BadReply):
             self.client.volumes.count()
 
     @ddt.data({'total': None}, {})
     def test_no_total_on_several_pages(self, total):
-        """The list ends with a page of nothing new."""
+        """The list ends with a page without new objects."""
         for number in (100, 150, 200):
             self.make(Pages(number, total=total))
             self.assertEqual(self.pages.ids, self.found())
@@ -281,7 +281,7 @@ class PagesTest(unittest.TestCase):
 
     # __fields
 
-    def test_fields_are_learnt_where_there_are_several_pages(self):
+    def test_fields_are_tried_if_there_are_several_pages(self):
         self.make(Pages(250), works=('paging',))
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual('works', self.state('fields:volumes'))
@@ -310,8 +310,8 @@ class PagesTest(unittest.TestCase):
         self.assertEqual('refused', self.state('fields:volumes'))
 
     @ddt.data(True, False)
-    def test_others_change_the_list_while_fields_are_learnt(self, works):
-        """Other objects are no refusal; the list is read again."""
+    def test_list_changes_while_fields_are_tried(self, works):
+        """Different objects are not a refusal; the list is read again."""
         pages = Pages(250, **{} if works else {
             'refuses': (['__fields'], scripted.hits())})
 
@@ -324,15 +324,15 @@ class PagesTest(unittest.TestCase):
         self.assertEqual('works' if works else 'refused',
                          self.state('fields:volumes'))
 
-    def test_fields_and_paging_are_not_learnt_in_one_go(self):
-        """A refusal would be of nobody knows which."""
+    def test_fields_and_paging_are_tried_separately(self):
+        """Otherwise it would be unknown which of them was refused."""
         self.make(Pages(250, refuses=(['__fields'], NO)), works=())
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual('works', self.state())
 
 
 class Short(list):
-    """Says that it has more than it shows beyond the first page."""
+    """A list whose pages after the first are empty."""
 
     def __getitem__(self, key):
         found = super().__getitem__(key)

@@ -26,14 +26,14 @@ REFS = st.builds(rest.Ref, st.just('volumes'), st.integers(1, 10 ** 9))
 
 
 def sent(*conditions):
-    """What each request of a search sends: pairs, values decoded."""
+    """The decoded pairs that each request of a search sends."""
     return [parse.parse_qsl(query.encode(pairs), keep_blank_values=True,
                             strict_parsing=True)
             for pairs in splits(conditions)]
 
 
 def splits(conditions):
-    """The requests with lists of values where there are several."""
+    """The requests, with value lists for conditions of several values."""
     return query.requests(
         [(each.list_key if len(each.values) > 1 else each.key, each)
          for each in conditions])
@@ -62,7 +62,7 @@ class ComparisonTest(unittest.TestCase):
         self.assertEqual(200, sum(map(condition.admits, found)))
         self.assertLess(Counted.compared, 1000)
 
-    def test_each_form_of_a_value(self):
+    def test_iqns_in_any_case(self):
         for field, wanted, value, admitted in (
                 ('iqn', 'IQN.X', 'iqn.x', True),
                 ('iqn', 'iqn.y', 'iqn.x', False)):
@@ -70,7 +70,7 @@ class ComparisonTest(unittest.TestCase):
             self.assertIs(admitted, query.equal(
                 field, wanted).admits(record))
 
-    def test_a_field_that_is_no_reference(self):
+    def test_field_that_is_not_a_reference(self):
         record = rest.Snapshot.from_json({
             'id': 1, 'short_name': 's', 'replication_session': {'x': 1}})
         wanted = query.equal('replication_session', rest.Ref('x', 1))
@@ -95,11 +95,11 @@ class ConditionTest(unittest.TestCase):
                                  rest.Ref('volsnaps', 2)]),
          'volume.ref__m_eq=/volumes/1,/volsnaps/2'))
     @ddt.unpack
-    def test_on_the_wire(self, condition, wire):
+    def test_encoding(self, condition, wire):
         self.assertEqual(
             [wire], [query.encode(p) for p in splits([condition])])
 
-    def test_conditions_go_together(self):
+    def test_conditions_share_a_request(self):
         self.assertEqual(
             [[('name', 'a'), ('iqn__prefix', 'b')]],
             sent(query.equal('name', 'a'), query.prefix('iqn', 'b')))
@@ -119,14 +119,14 @@ class ConditionTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             query.one_of('name', ['a', value])
 
-    def test_quotes_around_a_value_survive(self):
+    def test_quotes_around_a_value_are_doubled(self):
         """QRY-8: the array drops one pair."""
         self.assertEqual([[('name', '""a""')]],
                          sent(query.equal('name', '"a"')))
         self.assertEqual([[('name', 'a"')]], sent(query.equal('name', 'a"')))
         self.assertEqual([[('name', '"')]], sent(query.equal('name', '"')))
 
-    def test_commas_and_quotes_in_a_list_go_alone(self):
+    def test_values_with_commas_or_quotes_are_sent_alone(self):
         self.assertEqual(
             [[('name__in', 'a,c')], [('name', 'b,b')], [('name', '""q""')]],
             sent(query.one_of('name', ['a', 'b,b', 'c', '"q"'])))
@@ -144,7 +144,7 @@ class ConditionTest(unittest.TestCase):
 
 @ddt.ddt
 class AdmitsTest(unittest.TestCase):
-    """QRY-5: every condition is compared again."""
+    """QRY-5: the client checks every condition itself."""
 
     GROUP = rest.Ref('volume_groups', 14)
     VOLUME = rest.Volume(id=31, name='v-1', size=5, volume_group=GROUP)
@@ -164,8 +164,8 @@ class AdmitsTest(unittest.TestCase):
     def test_admits(self, condition, expected):
         self.assertIs(expected, condition.admits(self.VOLUME))
 
-    def test_a_description_that_is_missing(self):
-        """Null is an empty one; a missing one may be any."""
+    def test_missing_description(self):
+        """Null means empty; a missing one may have any value."""
         volume = rest.Volume(id=31, unread=frozenset({'description'}))
         self.assertIsNone(query.equal('description', 'x').admits(volume))
 
@@ -174,8 +174,8 @@ class AdmitsTest(unittest.TestCase):
             [query.equal('name', 'a'), query.equal('name', 'b')],
             list(query.one_of('name', ['a', 'b']).each()))
 
-    def test_the_key_that_is_asked_for(self):
-        """A form that takes one value as a list (section 16)."""
+    def test_single_value_under_the_list_key(self):
+        """Some known forms take one value as a list (section 16)."""
         one = query.equal('volume_group', self.GROUP)
         self.assertEqual(
             [[(one.list_key, '/volume_groups/14')]],
@@ -186,14 +186,14 @@ class AdmitsTest(unittest.TestCase):
 class EncodingTest(unittest.TestCase):
 
     @given(TEXTS)
-    def test_any_text_arrives_as_it_was(self, text):
+    def test_any_text_survives_encoding(self, text):
         (((key, value),),) = sent(query.equal('name', text))
         if len(value) > 1 and value[0] == value[-1] == '"':
             value = value[1:-1]
         self.assertEqual(('name', text), (key, value))
 
     @given(TEXTS)
-    def test_the_wire_is_plain_ascii(self, text):
+    def test_encoded_query_is_plain_ascii(self, text):
         (wire,) = map(query.encode, splits([query.equal('n', text)]))
         self.assertRegex(wire, r'\An=[A-Za-z0-9._~/:%-]+\Z')
 

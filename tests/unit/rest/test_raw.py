@@ -32,7 +32,7 @@ class AnswerTest(unittest.TestCase):
     ONE = {'id': 4, 'name': 'v'}
 
     def test_empty(self):
-        """What came of a request without a reply."""
+        """The answer for a request without a reply."""
         empty = raw.Answer(error=rest.RestError('gone'))
         self.assertEqual((None, None, '', 0, ''), (
             empty.status, empty.value, empty.content_type, empty.size,
@@ -83,7 +83,7 @@ class IdOfTest(unittest.TestCase):
               (True, None), ('x', None), (None, None), ([4], None),
               (float('inf'), None), (float('nan'), None))
     @ddt.unpack
-    def test(self, id, expected):
+    def test_id_of(self, id, expected):
         self.assertEqual(expected, raw.id_of({'id': id}))
 
     @ddt.data({}, [], None, 4)
@@ -102,7 +102,7 @@ class FormTest(unittest.TestCase):
               (('POST', 'volumes', '__bulk'), 'POST volumes/__bulk'),
               (('GET', 'volumes', 'x/'), 'GET volumes/x'))
     @ddt.unpack
-    def test(self, request, form):
+    def test_form(self, request, form):
         self.assertEqual(form, raw.form(*request))
 
 
@@ -133,7 +133,7 @@ class RawTest(unittest.TestCase):
         self.assertEqual([{'id': 4}], self.array.body(0))
 
     def test_a_query(self):
-        """What is percent-encoded already stays so."""
+        """Text that is already percent-encoded is left alone."""
         asked = self.make(scripted.hits()).ask(
             'GET', 'volumes', query=iter([('name', 'a b&c%20'),
                                           ('__limit', '1')]))
@@ -166,7 +166,7 @@ class RawTest(unittest.TestCase):
             asked.ok, asked.value, asked.content_type, asked.size))
 
     @ddt.data(b'<html>', b'[' * 100000)
-    def test_no_json(self, body):
+    def test_invalid_json(self, body):
         asked = self.make(scripted.Reply(200, body)).ask('GET', 'volumes')
         self.assertEqual((None, len(body)), (asked.value, asked.size))
 
@@ -183,11 +183,11 @@ class RawTest(unittest.TestCase):
             'Fingerprints did not match.')), rest.CertificateError),
         (requests.ConnectTimeout(), rest.errors.NotConnected))
     @ddt.unpack
-    def test_nothing_can_be_found_out(self, step, kind):
+    def test_errors_that_are_raised(self, step, kind):
         with self.assertRaises(kind) as caught:
             self.make(step).ask('GET', 'volumes')
         self.assertEqual('/volumes', caught.exception.path)
 
-    def test_it_rests_before(self):
+    def test_pause_before_the_request(self):
         self.make(scripted.Reply(200), pause=2.0).ask('GET', 'volumes')
         self.assertEqual([2.0], self.clock.sleeps)

@@ -60,19 +60,19 @@ class GetTest(Case):
         self.assertEqual(('10.0.0.1', 'GET', '/volume_groups/4'),
                          self.place(caught.exception))
 
-    def test_a_hint_is_compared(self):
+    def test_hint_is_compared(self):
         groups = self.make(scripted.Reply(200, ONE))
         with self.assertRaises(rest.NotFound):
             groups.get(4, name='two')
 
-    def test_a_hint_finds_it(self):
+    def test_hint_is_the_search_condition(self):
         self.make(scripted.hits(
             {'id': 5, 'short_name': 's'}, {'id': 6, 'short_name': 's'}))
         self.assertEqual(6, self.client.snapshots.get(
             6, short_name='s').id)
         self.assertEqual('s', self.array.query(0)['short_name'])
 
-    def test_the_first(self):
+    def test_first(self):
         groups = self.make(scripted.hits(ONE, TWO))
         self.assertEqual(4, groups.first(('__resolution', '5m')).id)
         self.assertEqual({'__resolution': '5m'}, self.array.query(0))
@@ -81,7 +81,7 @@ class GetTest(Case):
 
 class SearchTest(Case):
 
-    def test_in_order_of_their_id(self):
+    def test_sorted_by_id(self):
         groups = self.make(*[scripted.hits(
             {'id': 4, 'name': 'one'}, {'id': 3, 'name': 'one'})] * 3)
         self.assertEqual([3, 4], [each.id for each in groups.search(
@@ -115,7 +115,7 @@ class SearchTest(Case):
             self.array.query(number)['name'] for number in (0, 1)])
 
     def test_no_time_left(self):
-        """Each of them is under one deadline (with all its pages)."""
+        """The deadline is for all pages of each of them."""
         groups = self.make()
         for ask in (groups.count, groups.find, groups.search):
             with self.client.deadline(0), self.assertRaises(
@@ -127,11 +127,11 @@ class SearchTest(Case):
 
 @ddt.ddt
 class IncompleteTest(Case):
-    """The array shows a part, and refuses to show more."""
+    """The array lists a part of its objects, and refuses more pages."""
 
     def setUp(self):
         super().setUp()
-        # What it refuses is said.
+        # The refusal is logged.
         self.enterContext(self.assertLogs('cinder_k2.rest.capabilities'))
 
     def part(self, *objects):
@@ -143,11 +143,11 @@ class IncompleteTest(Case):
         self.addCleanup(lambda: setattr(self.array, 'script', []))
         return groups
 
-    def test_what_is_found_is_found(self):
+    def test_object_in_the_incomplete_list(self):
         self.assertEqual(4, self.part(ONE).find(name='one').id)
 
     @ddt.data('find', 'search')
-    def test_what_is_not_found_may_be_there(self, ask):
+    def test_object_not_in_the_incomplete_list(self, ask):
         groups = self.part(TWO)
         with self.assertRaisesRegex(
                 rest.errors.Incomplete,
@@ -182,19 +182,19 @@ class _Endless(list):
 class ReplyTest(Case):
 
     @ddt.data(ONE, {'hits': [ONE]}, {'hits': [ONE, TWO]})
-    def test_one(self, data):
+    def test_one_object(self, data):
         """OBJ-2."""
         self.assertEqual('one', self.make().one(data, POST).name)
 
     @ddt.data({'hits': []}, {'hits': None}, {'name': 'one'}, [ONE], None)
-    def test_no_one(self, data):
+    def test_no_object(self, data):
         with self.assertRaises(rest.BadReply) as caught:
             self.make().one(data, POST)
         self.assertEqual(('10.0.0.1', 'POST', '/volume_groups'),
                          self.place(caught.exception))
         self.assertEqual(200, caught.exception.status)
 
-    def test_why(self):
+    def test_message_says_why(self):
         with self.assertRaisesRegex(rest.BadReply,
                                     "no use in the reply: its id is 'x'"):
             self.make().one({'id': 'x'}, POST)
@@ -208,8 +208,8 @@ class ReplyTest(Case):
                 groups.hits(data, POST)
             self.assertEqual('POST', caught.exception.method)
 
-    def test_what_is_overlooked(self):
-        """OBJ-10: a field of another type is said once."""
+    def test_field_of_another_type(self):
+        """OBJ-10: it is logged once."""
         self.enterContext(mock.patch.object(overlooked, 'TOLD', once.Once()))
         groups = self.make()
         with self.assertLogs('cinder_k2.rest.overlooked') as logs:

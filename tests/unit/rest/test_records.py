@@ -29,7 +29,7 @@ VOLUME = {
     'read_only': False, 'a_field_of_tomorrow': [1]}
 
 
-# What the records need, one with the other.
+# All fields that any record requires.
 NEEDED = {'id': 7, 'total': 5, 'free': 3}
 FIELDS = st.sampled_from([(kind, name)
                           for kind in records.Record.__subclasses__()
@@ -42,7 +42,7 @@ JSON = st.recursive(
 
 
 def reads(kind, name, sent, read):
-    """Whether a field that is sent so is read as this."""
+    """Whether a field that is sent as one value is read as the other."""
     try:
         found = getattr(kind.from_json({**NEEDED, name: sent}), name)
     except ValueError:
@@ -55,18 +55,18 @@ class RefTest(unittest.TestCase):
 
     @given(st.sampled_from(['volumes', 'system/net_ips']),
            st.integers(1, 10 ** 12))
-    def test_what_is_printed_is_read_again(self, resource, id):
+    def test_str_round_trip(self, resource, id):
         ref = rest.Ref(resource, id)
         self.assertEqual(ref, rest.Ref.parse(str(ref)))
         self.assertEqual({'ref': f'/{resource}/{id}'}, ref.to_json())
 
     @ddt.data('', '/', '/volumes', '/volumes/', 'volumes/3', '/volumes/x',
               '/volumes/-3', '/3', '//3')
-    def test_no_reference(self, text):
+    def test_invalid_references(self, text):
         with self.assertRaises(ValueError):
             rest.Ref.parse(text)
 
-    def test_order_of_use(self):
+    def test_hash_and_pickle(self):
         self.assertEqual(1, len({rest.Ref('volumes', 1),
                                  rest.Ref('volumes', 1)}))
         ref = rest.Ref('volumes', 1)
@@ -89,7 +89,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual('/system/net_ips/2', str(
             rest.NetIp(id=2, ip_address='10.0.0.2').ref))
 
-    def test_what_is_absent_or_null_has_its_default(self):
+    def test_absent_and_null_fields_have_defaults(self):
         record = rest.Volume.from_json({'id': 1, 'name': 'v', 'size': 1})
         self.assertEqual((None, None, False),
                          (record.volume_group, record.is_dedup,
@@ -131,12 +131,12 @@ class RecordTest(unittest.TestCase):
 
     @ddt.data(None, [1], True, False, 12.5, '12.5', 'x', '', {}, '1_2',
               '\u0661', float('inf'), float('nan'), '1e999')
-    def test_no_id(self, id):
+    def test_invalid_ids(self, id):
         with self.assertRaisesRegex(ValueError, 'id'):
             rest.Volume.from_json(VOLUME | {'id': id})
 
     @ddt.data(12, 12.0, '12', '12.0', ' 12 ')
-    def test_an_id_in_any_form(self, id):
+    def test_valid_ids(self, id):
         record = rest.Volume.from_json(VOLUME | {'id': id})
         self.assertEqual((12, int), (record.id, type(record.id)))
 
@@ -149,7 +149,7 @@ class RecordTest(unittest.TestCase):
         ('volume_group', {'ref': 'x'}, None), ('volume_group', 14, None),
         ('volume_group', {'ref': 5}, None), ('volume_group', [], None))
     @ddt.unpack
-    def test_what_cannot_be_read_is_absent(self, name, value, default):
+    def test_unreadable_fields_have_defaults(self, name, value, default):
         overlooked = []
         record = rest.Volume.from_json(
             VOLUME | {name: value}, lambda *field: overlooked.append(field))
@@ -164,25 +164,24 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(rest.Ref('volume_groups', 14), record.volume_group)
 
     @ddt.data(1, 'x', [{'ref': 'x'}], {'id': 5}, True)
-    def test_what_is_set_somehow_is_set(self, sent):
-        """NET-1: an address of the WAN is none for iSCSI, however marked."""
+    def test_wan_port_is_set(self, sent):
+        """NET-1: a WAN address is not for iSCSI, however it is marked."""
         ip = rest.NetIp.from_json({'id': 1, 'wan_port': sent})
         self.assertIsNotNone(ip.wan_port)
 
     @ddt.data(None, {}, '', False, 0, [])
-    def test_what_is_empty_is_not_set(self, sent):
+    def test_wan_port_is_not_set(self, sent):
         self.assertIsNone(
             rest.NetIp.from_json({'id': 1, 'wan_port': sent}).wan_port)
 
     @ddt.data(rest.HostIqn, rest.HostFcPort)
-    def test_an_initiator_of_an_unreadable_host_is_not_a_loose_one(self,
-                                                                   kind):
-        """INI-1: what belongs to no host is given to another."""
+    def test_initiator_with_an_unreadable_host_is_rejected(self, kind):
+        """INI-1: one without a host would be assigned to another host."""
         self.assertIsNone(kind.from_json({'id': 1, 'host': None}).host)
         with self.assertRaisesRegex(ValueError, 'host'):
             kind.from_json({'id': 1, 'host': 'h'})
 
-    def test_a_profile_whose_hosts_are_not_known_may_be_in_use(self):
+    def test_profile_with_unknown_hosts_may_be_in_use(self):
         """CHP-4."""
         for count, in_use in ((0, False), ('2', True), ('many', True)):
             self.assertEqual(in_use, rest.HostAuthProfile.from_json(
@@ -195,7 +194,7 @@ class RecordTest(unittest.TestCase):
                 {'id': 1, 'host_groups_count': 0, **untold}).in_use)
 
     @ddt.data(None, [], 'x', 5)
-    def test_no_object(self, data):
+    def test_not_an_object(self, data):
         with self.assertRaises(ValueError):
             rest.Volume.from_json(data)
 
@@ -216,14 +215,14 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(19, len(kinds))
         for kind in kinds:
             self.assertLessEqual(set(kind.KEY), set(kind.field_names()))
-            # Rows of statistics have none (STA-1).
+            # Rows of statistics have no id (STA-1).
             self.assertEqual(kind is not rest.Performance,
                              'id' in kind.field_names())
             json.dumps(kind.field_names())
 
     @given(FIELDS, JSON)
     def test_any_field_may_be_anything(self, field, value):
-        """Nothing but what a record needs is refused."""
+        """Only bad values of required fields are rejected."""
         kind, name = field
         overlooked = []
         try:
@@ -246,7 +245,7 @@ class RecordTest(unittest.TestCase):
 
     @given(FIELDS, st.integers(-9, 10 ** 12))
     def test_equal_numbers_read_equally(self, field, number):
-        """Or not at all, where text is expected, or true and false."""
+        """Fields that do not hold numbers are skipped."""
         kind, name = field
         if not reads(kind, name, '12', 12):
             return
@@ -257,7 +256,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(1, len(set(map(type, read))))
 
     @given(FIELDS, st.booleans())
-    def test_true_is_one_only_where_it_may_be(self, field, value):
+    def test_booleans_are_not_read_as_numbers(self, field, value):
         kind, name = field
         number = int(value)
         if reads(kind, name, 'true', True):
@@ -267,7 +266,7 @@ class RecordTest(unittest.TestCase):
         elif reads(kind, name, '1', 1):
             self.assertFalse(reads(kind, name, value, number))
 
-    def test_what_statistics_can_do_without_may_be_anything(self):
+    def test_capacity_needs_only_total_and_free(self):
         self.assertEqual(
             rest.Capacity(id=1, total=9, free=3),
             rest.Capacity.from_json({'id': 1, 'total': 9, 'free': 3,
@@ -278,7 +277,7 @@ class RecordTest(unittest.TestCase):
                 rest.Capacity.from_json({'id': 1, **missing})
 
     def test_defaults(self):
-        """OBJ-10: of what is absent only some texts and flags are told."""
+        """OBJ-10: absent fields are None, or '' and False for some."""
         for kind in records.Record.__subclasses__():
             record = kind.from_json(NEEDED)
             hints = typing.get_type_hints(kind)
@@ -315,7 +314,7 @@ class RecordTest(unittest.TestCase):
     @ddt.data(('ok', True), ('OK', True), (' Ok ', True), (None, True),
               ('', True), ('degraded', False), ('not ok', False))
     @ddt.unpack
-    def test_words_for_health(self, word, healthy):
+    def test_health_states(self, word, healthy):
         """REP-19: no other word is documented."""
         self.assertIs(healthy, rest.FcPort(id=1, status=word).is_healthy)
         self.assertIs(healthy, rest.PeerArray(
@@ -326,12 +325,12 @@ class RecordTest(unittest.TestCase):
               ({'marked_for_deletion': True}, rest.Volume, True),
               ({}, rest.Volume, False), ({}, rest.Host, False))
     @ddt.unpack
-    def test_what_is_going(self, fields, kind, going):
+    def test_objects_being_deleted(self, fields, kind, going):
         """QRY-10, VOL-17."""
         self.assertIs(going, records.is_going(
             kind.from_json({'id': 1, **fields})))
 
-    def test_what_an_error_says(self):
+    def test_error_messages(self):
         with self.assertRaisesRegex(ValueError, '^its id is .{60}$'):
             rest.Volume.from_json({'id': 'x' * 100})
         with self.assertRaisesRegex(ValueError, '^no id in it$'):
@@ -343,14 +342,14 @@ class RecordTest(unittest.TestCase):
 class MatchesTest(unittest.TestCase):
 
     def test_no_quota(self):
-        """VG-2: zero is none."""
+        """VG-2: zero means no quota."""
         for quota in (0, None):
             self.assertTrue(records.matches(
                 rest.VolumeGroup(id=1, quota=quota), {'quota': None}))
         self.assertFalse(records.matches(
             rest.VolumeGroup(id=1, quota=5), {'quota': None}))
 
-    def test_case_counts_in_names(self):
+    def test_names_are_case_sensitive(self):
         host = rest.Host(id=1, name='Node')
         self.assertTrue(records.matches(host, {'name': 'Node'}))
         self.assertFalse(records.matches(host, {'name': 'node'}))
@@ -369,14 +368,14 @@ class MatchesTest(unittest.TestCase):
         self.assertFalse(records.matches(host, {'host_group': group}))
         self.assertTrue(records.matches(host, {'no_such_field': 5}))
 
-    def test_what_is_not_told_is_no_evidence(self):
+    def test_missing_fields_prove_nothing(self):
         """A missing field never means a missing object."""
         group = rest.Ref('volume_groups', 2)
         for data, undecided in (
                 ({'name': 'v', 'volume_group': group.to_json()}, False),
                 ({'name': 'v'}, True),
                 ({'name': 'v', 'volume_group': 5}, True),
-                # A volume is always in one.
+                # A volume is always in a group.
                 ({'name': 'v', 'volume_group': None}, True),
                 ({'volume_group': group.to_json()}, True),
                 ({'name': 4, 'volume_group': group.to_json()}, True),
@@ -386,8 +385,8 @@ class MatchesTest(unittest.TestCase):
             self.assertEqual(undecided, records.is_undecided(record, wanted),
                              str(data))
 
-    def test_null_tells_that_there_is_nothing(self):
-        """Unless the array cannot mean that."""
+    def test_null_means_no_value(self):
+        """Except in fields that always have one."""
         for kind, name, told in (
                 (rest.Host, 'host_group', True),
                 (rest.Snapshot, 'source', True),
@@ -398,7 +397,7 @@ class MatchesTest(unittest.TestCase):
             record = kind.from_json({'id': 1, 'name': 'n', name: None})
             self.assertEqual(told, record.tells(name), kind)
 
-    def test_conditions_that_are_not_compared_here(self):
+    def test_conditions_that_only_the_array_checks(self):
         told = rest.Host(id=1, name='h')
         self.assertFalse(records.is_undecided(told, {}, ['name', 'other']))
         self.assertTrue(records.is_undecided(rest.Host(id=1), {}, ['name']))

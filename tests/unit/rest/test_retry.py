@@ -46,23 +46,23 @@ class RetryTest(unittest.TestCase):
                          self.clock.sleeps[:8])
         self.assertEqual({5.0}, set(self.clock.sleeps[8:]))
 
-    def test_busy_lasts_to_the_deadline_and_not_longer(self):
-        """ERR-2, ERR-3: within limits of our own."""
+    def test_busy_is_retried_until_the_deadline(self):
+        """ERR-2, ERR-3: within the driver's own limits."""
         self._until_given_up(self._pace(60), rest.Busy('busy'))
         self.assertTrue(55 <= self.clock.now - 1000 < 60)
 
-    def test_no_connection_lasts_to_the_deadline(self):
-        """ERR-3: within limits of our own."""
+    def test_no_connection_is_retried_until_the_deadline(self):
+        """ERR-3: within the driver's own limits."""
         self._until_given_up(self._pace(60), rest.Unreachable('gone'))
         self.assertGreaterEqual(self.clock.now - 1000, 55)
 
-    def test_what_cannot_mend_itself_is_not_repeated(self):
+    def test_permanent_errors_are_not_retried(self):
         for error in (rest.Refused('no'), rest.AuthenticationFailed('who'),
                       rest.CertificateError('whose'), rest.NotFound('what')):
             self._until_given_up(self._pace(), error)
         self.assertEqual([], self.clock.sleeps)
 
-    def test_500_and_bad_replies_have_a_bound(self):
+    def test_500_and_bad_replies_are_retried_seven_times(self):
         for error in (rest.ServerError('x', status=500), rest.BadReply('x')):
             self.clock.sleeps.clear()
             self._until_given_up(self._pace(), error)
@@ -73,7 +73,7 @@ class RetryTest(unittest.TestCase):
             self._until_given_up(self._pace(once=True), error)
         self.assertEqual([], self.clock.sleeps)
 
-    def test_once_but_not_while_the_array_is_busy(self):
+    def test_once_with_awaits_turn_retries_busy_replies(self):
         pace = self._pace(once=True, awaits_turn=True)
         pace.pause(rest.Busy('busy'))
         for error in (rest.ServerError('x', status=500),
@@ -81,15 +81,15 @@ class RetryTest(unittest.TestCase):
             self._until_given_up(pace, error)
         self.assertEqual(1, len(self.clock.sleeps))
 
-    def test_one_of_several_objects_may_be_bad(self):
+    def test_most_limits_the_tries_for_a_bad_object(self):
         for error in (rest.ServerError('x', status=500),
                       rest.Busy('x', code='MC_ERR_BUSY')):
             self.clock.sleeps.clear()
             self._until_given_up(self._pace(most=3), error)
             self.assertEqual(2, len(self.clock.sleeps))
 
-    def test_a_read_that_may_fail_so_often(self):
-        """Failures of the server count, busy replies do not."""
+    def test_most_failures_limits_server_failures(self):
+        """Busy replies do not count."""
         for error in (rest.ServerError('x', status=500),
                       rest.ServerError('x', status=502),
                       rest.Unreachable('x')):
@@ -101,17 +101,17 @@ class RetryTest(unittest.TestCase):
             self._until_given_up(pace, error)
             self.assertEqual(3, len(self.clock.sleeps))
 
-    def test_a_busy_array_is_no_bad_object(self):
+    def test_most_does_not_limit_tries_on_a_busy_array(self):
         self._until_given_up(self._pace(60, most=3),
                              rest.Busy('x', status=429))
         self.assertGreater(len(self.clock.sleeps), 8)
 
-    def test_502_may_be_a_restart(self):
+    def test_502_is_retried_until_the_deadline(self):
         self._until_given_up(self._pace(60),
                              rest.ServerError('x', status=502))
         self.assertGreater(len(self.clock.sleeps), 8)
 
-    def test_a_last_try_without_reply_does_not_hide_the_reason(self):
+    def test_busy_is_raised_after_one_lost_reply(self):
         pace = self._pace(5)
         busy, cut = rest.Busy('busy'), rest.Unreachable('no reply')
         pace.pause(busy)
@@ -120,7 +120,7 @@ class RetryTest(unittest.TestCase):
             pace.pause(cut)
         self.assertIs(busy, caught.exception)
 
-    def test_a_try_that_never_was_does_not_hide_the_reason(self):
+    def test_last_error_is_raised_when_out_of_time(self):
         pace = self._pace(5)
         silent = rest.Unreachable('no reply')
         pace.pause(silent)
@@ -129,7 +129,7 @@ class RetryTest(unittest.TestCase):
             pace.pause(errors.OutOfTime('the 5 seconds have passed'))
         self.assertIs(silent, caught.exception)
 
-    def test_gone_for_longer_is_gone(self):
+    def test_unreachable_is_raised_after_two_lost_replies(self):
         pace = self._pace(5)
         pace.pause(rest.Busy('busy'))
         pace.pause(rest.Unreachable('no reply'))

@@ -31,13 +31,14 @@ def ref(resource, id):
 
 
 class Array:
-    """Answers searches of some objects; ``refused`` keys as it is told.
+    """An array with these objects that answers searches and reads.
 
-    :param silent: keys that it knows as little, and answers with no hits
-    :param ignored: keys that it passes over
-    :param reads: whether objects can be read by id; None: it refuses that
-    :ivar more: objects that a list counts, but does not show
-    :ivar deletes: the read by id before which others delete the object
+    :param refused: query keys that it answers with ``refusal``
+    :param silent: unknown query keys that it answers with no hits
+    :param ignored: query keys that it ignores
+    :param reads: whether objects can be read by id; None: reads are refused
+    :ivar more: number of objects that lists count, but do not show
+    :ivar deletes: the read by id before which the object is deleted
     """
 
     def __init__(self, objects, refused=(), refusal=NO, silent=(),
@@ -107,7 +108,7 @@ class Case(unittest.TestCase):
         return self.client
 
     def asked(self):
-        """The requests since the last look."""
+        """The requests since the last call."""
         asked, self.array.asked = self.array.asked, []
         return asked
 
@@ -134,14 +135,14 @@ MAPPINGS = [{'id': id, 'host': ref('hosts', 7),
 
 @ddt.ddt
 class KnownFormsTest(Case):
-    """Section 16: the form that the in-tree driver sends."""
+    """Section 16: queries as the in-tree driver sends them."""
 
     def test_by_name(self):
         self.make(VOLUMES)
         self.assertEqual(2, self.client.volumes.find(name='v2').id)
         self.assertEqual([{'name': 'v2'}], self.asked())
 
-    def test_what_the_form_cannot_ask_for_is_compared_here(self):
+    def test_other_conditions_are_checked_by_the_client(self):
         self.make(VOLUMES)
         find = self.client.volumes.find
         self.assertEqual(2, find(name='v2', volume_group=GROUP).id)
@@ -150,7 +151,7 @@ class KnownFormsTest(Case):
         self.assertEqual([{'name': 'v2'}, {'name': 'v3'}, {'name': 'v2'}],
                          self.asked())
 
-    def test_the_form_with_most_conditions(self):
+    def test_form_with_most_conditions(self):
         self.make(MAPPINGS)
         volume = rest.Ref('volumes', 2)
         self.assertEqual(2, self.client.mappings.find(
@@ -158,7 +159,7 @@ class KnownFormsTest(Case):
         self.assertEqual([{'host.ref': '/hosts/7', 'volume.ref':
                            '/volumes/2'}], self.asked())
 
-    def test_one_value_takes_the_form_of_a_list(self):
+    def test_single_value_in_a_list_form(self):
         self.make(SNAPSHOTS)
         self.assertEqual([1, 2, 3], self.ids(
             self.client.snapshots.search(volume_group=GROUP)))
@@ -166,14 +167,14 @@ class KnownFormsTest(Case):
                          self.asked())
 
     def test_views_of_a_snapshot_by_its_group(self):
-        """Searches by source are not known."""
+        """There is no known form for a search by source."""
         self.make(SNAPSHOTS)
         self.assertEqual([3], self.ids(self.client.snapshots.search(
             volume_group=GROUP, source=rest.Ref('snapshots', 1))))
         self.assertEqual([{'volume_group.ref__m_eq': '/volume_groups/14'}],
                          self.asked())
 
-    def test_a_list_that_a_known_form_takes(self):
+    def test_known_list_form(self):
         self.make(MAPPINGS)
         wanted = query.one_of('volume', [rest.Ref('volumes', id)
                                          for id in (1, 2, 9)])
@@ -184,7 +185,7 @@ class KnownFormsTest(Case):
             self.asked())
 
     @ddt.data(400, 404, 405)
-    def test_and_that_is_refused_goes_one_by_one(self, status):
+    def test_refused_list_form_is_replaced_by_single_values(self, status):
         self.make(MAPPINGS, refused=['volume.ref__m_eq'],
                   refusal=scripted.refusal('no list', status))
         wanted = query.one_of('volume', [rest.Ref('volumes', id)
@@ -194,13 +195,13 @@ class KnownFormsTest(Case):
         self.assertEqual([{'volume.ref': '/volumes/1'},
                           {'volume.ref': '/volumes/2'}], self.asked()[1:])
 
-    def test_conditions_that_are_ignored(self):
+    def test_ignored_condition(self):
         """QRY-5."""
         self.make(VOLUMES, ignored=['name'])
         self.assertEqual(3, self.client.volumes.find(name='v3').id)
         self.assertIsNone(self.client.volumes.find(name='v4'))
 
-    def test_zero_hits_of_a_known_form_count(self):
+    def test_known_form_may_find_nothing(self):
         self.make([])
         self.assertIsNone(self.client.volumes.find(name='v3'))
         self.assertEqual([], self.client.volumes.search())
@@ -208,7 +209,7 @@ class KnownFormsTest(Case):
 
 @ddt.ddt
 class ListsTest(Case):
-    """Several values at once."""
+    """Searches for several values at once."""
 
     NAME = 'value-lists:volumes:name__in'
     WANTED = query.one_of('name', ['v1', 'v3', 'v9'])
@@ -218,7 +219,7 @@ class ListsTest(Case):
     def search(self):
         return self.ids(self.client.volumes.search(self.WANTED))
 
-    def test_learnt_beside_the_older_road(self):
+    def test_list_is_tried_with_a_value_that_was_found(self):
         self.make(VOLUMES)
         self.assertEqual([1, 3], self.search())
         self.assertEqual([self.SINGLES[0], {'name__in': 'v3,v1,v9'}],
@@ -227,8 +228,8 @@ class ListsTest(Case):
         self.assertEqual([1, 3], self.search())
         self.assertEqual([self.LIST], self.asked())
 
-    def test_learnt_by_the_first_that_is_found(self):
-        """The others are asked for in one go."""
+    def test_list_is_tried_with_the_first_value_found(self):
+        """Then all remaining values are sent in one list."""
         self.make(VOLUMES)
         names = ['x1', 'v2', 'x3', 'v3', *[f'y{n}' for n in range(500)]]
         self.assertEqual([2, 3], self.ids(self.client.volumes.search(
@@ -240,8 +241,8 @@ class ListsTest(Case):
         self.assertEqual(4, len(asked))
 
     @ddt.data(0, -1)
-    def test_a_list_of_which_only_a_part_is_read(self, place):
-        """An array that takes the first, or last, value alone."""
+    def test_array_reads_only_one_value_of_a_list(self, place):
+        """The first or the last."""
         self.make(VOLUMES)
         array = self.array
 
@@ -256,8 +257,8 @@ class ListsTest(Case):
         self.assertEqual([1, 3], self.search())
         self.assertEqual('refused', self.state(self.NAME))
 
-    def test_learnt_by_another_object(self):
-        """One that the array has, where nothing is found that is sought."""
+    def test_list_is_tried_with_another_object(self):
+        """If none of the values is found, any object will do."""
         self.make(SNAPSHOTS)
         wanted = [f'x{n}' for n in range(100)]
         self.assertEqual([], self.client.snapshots.search(
@@ -270,8 +271,8 @@ class ListsTest(Case):
             query.one_of('short_name', wanted)))
         self.assertEqual(1, len(self.asked()))
 
-    def test_not_learnt_by_what_is_going(self):
-        """QRY-10: it may be gone by the time that it is asked for."""
+    def test_list_is_not_tried_with_a_deleted_object(self):
+        """QRY-10: it may vanish before the list is sent."""
         first, *others = SNAPSHOTS
         self.make([first | {'is_deleted': True}, *others])
         self.client.snapshots.search(query.one_of(
@@ -280,7 +281,7 @@ class ListsTest(Case):
 
     @ddt.data({'silent': ['short_name__in']}, {'refused': ['short_name__in']},
               {'ignored': ['short_name__in']})
-    def test_not_learnt_by_another_object(self, switches):
+    def test_list_fails_with_another_object(self, switches):
         self.make(SNAPSHOTS, **switches)
         wanted = [f'x{n}' for n in range(20)]
         self.assertEqual([], self.client.snapshots.search(
@@ -292,8 +293,8 @@ class ListsTest(Case):
         self.assertEqual('refused', self.state(
             'value-lists:snapshots:short_name__in'))
 
-    def test_no_object_to_learn_by(self):
-        """Zero hits of a bare list may be for an unknown path."""
+    def test_no_object_to_try_a_list_with(self):
+        """An empty unfiltered list may also mean an unknown path."""
         self.make([])
         wanted = [f'x{n}' for n in range(20)]
         self.assertEqual([], self.client.snapshots.search(
@@ -303,8 +304,8 @@ class ListsTest(Case):
                      'lists:snapshots'):
             self.assertEqual('unknown', self.state(name))
 
-    def test_a_list_that_is_too_long_to_learn_by(self):
-        """Further pages are not read while something else is learnt."""
+    def test_no_paging_while_a_list_is_tried(self):
+        """Only the first page is used to find an object."""
         self.make([{'id': n, 'name': f'v{n}', 'volume_group': ref(
             'volume_groups', n % 2)} for n in range(120)])
         self.array.tells_total = False
@@ -314,7 +315,7 @@ class ListsTest(Case):
         self.assertEqual('works', self.state(
             'value-lists:volumes:volume_group.ref__m_eq'))
 
-    def test_short_lists_need_no_other_object(self):
+    def test_short_list_is_not_tried_with_another_object(self):
         self.make(SNAPSHOTS)
         self.assertEqual([], self.client.snapshots.search(
             query.one_of('short_name', ['x1', 'x2', 'x3', 'x4'])))
@@ -324,7 +325,7 @@ class ListsTest(Case):
               {'ignored': ['name__in']},
               {'refused': ['name__in'],
                'refusal': scripted.refusal('', 500)})
-    def test_refused_or_passed_over(self, switches):
+    def test_refused_or_ignored(self, switches):
         self.make(VOLUMES, **switches)
         self.assertEqual([1, 3], self.search())
         self.assertEqual('refused', self.state(self.NAME))
@@ -332,14 +333,14 @@ class ListsTest(Case):
         self.assertEqual([1, 3], self.search())
         self.assertEqual(self.SINGLES, self.asked())
 
-    def test_nothing_found_teaches_nothing(self):
+    def test_no_verdict_if_nothing_is_found(self):
         self.make([])
         self.assertEqual([], self.search())
         self.assertEqual(self.SINGLES, self.asked())
         self.assertEqual('unknown', self.state(self.NAME))
 
-    def test_what_is_gone_by_then_proves_nothing(self):
-        """Zero hits may be for an unknown condition, or true."""
+    def test_no_verdict_if_objects_vanish(self):
+        """Zero hits may be correct, or mean an unknown condition."""
         self.make(list(VOLUMES))
         array = self.array
 
@@ -352,7 +353,7 @@ class ListsTest(Case):
         self.assertEqual([1], self.search())
         self.assertEqual('unknown', self.state(self.NAME))
 
-    def test_each_form_is_proven_for_itself(self):
+    def test_each_list_form_is_tried_separately(self):
         self.make(VOLUMES, works=[self.NAME, 'searches:volumes:id'],
                   silent=['volume_group.ref__m_eq', 'id__in'])
         groups = query.one_of('volume_group', [
@@ -362,7 +363,7 @@ class ListsTest(Case):
         self.assertEqual([1, 2], self.ids(
             self.client.volumes.search(query.one_of('id', [1, 2]))))
 
-    def test_what_once_worked_is_not_given_up_for_one_refusal(self):
+    def test_working_form_is_dropped_after_three_refusals(self):
         self.make(VOLUMES, works=[self.NAME], refused=['name__in'])
         states = []
         for _ in range(3):
@@ -372,8 +373,8 @@ class ListsTest(Case):
 
     @ddt.data(scripted.refusal('', 500), scripted.refusal('', 501),
               scripted.Reply(502), requests.ConnectionError('reset'))
-    def test_what_once_worked_and_crashes(self, refusal):
-        """Twice each time, with a known read that is answered after it."""
+    def test_working_form_is_dropped_after_three_failures(self, refusal):
+        """Each time it fails twice while a known read works."""
         self.make(VOLUMES, works=[self.NAME], refused=['name__in'],
                   refusal=refusal)
         states = []
@@ -385,7 +386,7 @@ class ListsTest(Case):
         self.assertEqual(self.SINGLES, self.asked())
         self.assertLess(sum(self.clock.sleeps), 3)
 
-    def test_refusals_long_ago_do_not_count(self):
+    def test_only_consecutive_refusals_count(self):
         self.make(VOLUMES, works=[self.NAME])
         for _ in range(4):
             self.array.refused = ['name__in']
@@ -404,7 +405,7 @@ class ListsTest(Case):
 
 @ddt.ddt
 class NovelFormsTest(Case):
-    """Searches that no older road stands for."""
+    """Searches that not every array supports."""
 
     NAME = 'searches:host_iqns:host'
 
@@ -417,7 +418,7 @@ class NovelFormsTest(Case):
         self.assertEqual('works', self.state(self.NAME))
 
     @ddt.data({}, {'silent': ['host.ref']})
-    def test_zero_hits_count_only_once_it_has_found_something(self, odd):
+    def test_zero_hits_count_only_after_it_has_found_something(self, odd):
         self.make([] if not odd else IQNS, **odd)
         with self.assertRaises(errors.Unproven):
             self.search()
@@ -438,12 +439,12 @@ class NovelFormsTest(Case):
             self.search()
         self.assertEqual([], self.asked())
 
-    def test_ignored_it_finds_what_is_there(self):
+    def test_ignored_condition_with_matching_objects(self):
         other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
         self.make([*IQNS, other], ignored=['host.ref'])
         self.assertEqual([1, 2], self.search())
 
-    def test_ignored_it_finds_nothing(self):
+    def test_ignored_condition_without_matching_objects(self):
         other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
         self.make([other], ignored=['host.ref'])
         with self.assertRaises(errors.Unproven):
@@ -461,7 +462,7 @@ class NovelFormsTest(Case):
         self.client.host_iqns.prove(host=HOST)
         self.assertEqual([], self.asked())
 
-    def test_a_bare_list_stands_for_other_searches(self):
+    def test_unfiltered_list_replaces_a_refused_search(self):
         self.make(VOLUMES, refused=['description'])
         self.assertEqual([1, 3], self.ids(
             self.client.volumes.search(description='d')))
@@ -470,7 +471,7 @@ class NovelFormsTest(Case):
                          self.state('searches:volumes:description'))
 
     @ddt.data(400, 500)
-    def test_a_bare_list_stands_for_what_worked_once(self, status):
+    def test_unfiltered_list_replaces_a_search_that_worked(self, status):
         self.make(VOLUMES, refused=['description'],
                   refusal=scripted.refusal('no', status),
                   works=['searches:volumes:description'])
@@ -479,7 +480,7 @@ class NovelFormsTest(Case):
         self.assertEqual({}, self.asked()[-1])
         self.assertEqual('works', self.state('searches:volumes:description'))
 
-    def test_what_an_error_says(self):
+    def test_error_message(self):
         self.make([])
         with self.assertRaisesRegex(
                 errors.Unproven,
@@ -489,7 +490,7 @@ class NovelFormsTest(Case):
         self.assertEqual(('GET', '/host_iqns'), (
             caught.exception.method, caught.exception.path))
 
-    def test_a_condition_that_is_passed_over(self):
+    def test_ignored_condition_is_logged(self):
         other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
         self.make([*IQNS, other], ignored=['host.ref'])
         with self.assertLogs('cinder_k2.rest.capabilities') as logs:
@@ -497,7 +498,7 @@ class NovelFormsTest(Case):
         self.assertIn('a condition of the search was ignored',
                       logs.output[0])
 
-    def test_a_prefix_is_another_form_than_equality(self):
+    def test_prefix_and_equality_are_separate_forms(self):
         self.make(VOLUMES, silent=['name__prefix'],
                   works=['searches:volume_groups:name'])
         with self.assertRaises(errors.Unproven):
@@ -509,7 +510,7 @@ class CountTest(Case):
 
     NAME = 'searches:snapshots:is_exposable'
 
-    def test_a_known_form(self):
+    def test_known_form(self):
         self.make(VOLUMES)
         self.assertEqual(3, self.client.volumes.count())
         self.assertEqual(2, self.client.volumes.count(volume_group=GROUP))
@@ -521,18 +522,18 @@ class CountTest(Case):
         self.assertEqual(2, self.client.volumes.count(
             query.one_of('name', ['v1', 'v2'])))
 
-    def test_what_is_compared_here(self):
+    def test_conditions_checked_by_the_client(self):
         self.make(VOLUMES)
         self.assertEqual(1, self.client.volumes.count(
             name='v1', description='d'))
 
-    def test_zero_of_an_unproven_form_is_no_count(self):
+    def test_zero_hits_of_an_unproven_form_are_not_a_count(self):
         self.make(SNAPSHOTS, silent=['is_exposable'])
         with self.assertRaises(errors.Unproven):
             self.client.snapshots.count(is_exposable=True)
         self.assertEqual('unknown', self.state(self.NAME))
 
-    def test_an_ignored_condition_is_no_count_of_all(self):
+    def test_ignored_condition_does_not_count_all_objects(self):
         snapshots = [each | {'is_exposable': each['id'] == 3}
                      for each in SNAPSHOTS]
         self.make(snapshots, ignored=['is_exposable'])
@@ -545,7 +546,7 @@ class ByIdTest(Case):
     def get(self, id):
         return self.client.volumes.get(id).id
 
-    def test_a_list_first_then_learnt(self):
+    def test_list_first_then_read_by_id(self):
         self.make(VOLUMES, reads=True)
         self.assertEqual(2, self.get(2))
         self.assertEqual([{}, '#2'], self.asked())
@@ -561,8 +562,8 @@ class ByIdTest(Case):
         self.assertEqual([{}], self.asked())
 
     @ddt.data(True, False)
-    def test_deleted_between_the_list_and_the_read(self, reads):
-        """By others: a 404 says nothing of reads by id."""
+    def test_deleted_between_list_and_read(self, reads):
+        """The 404 says nothing about reads by id in general."""
         self.make(VOLUMES, reads=reads)
         self.array.deletes = '#2'
         self.assertEqual(2, self.get(2))
@@ -573,8 +574,8 @@ class ByIdTest(Case):
                          self.state('reads:volumes'))
 
     @ddt.data(True, False)
-    def test_gone_where_the_list_ends_early(self, reads):
-        """Nor does that of an object that may never have been there."""
+    def test_missing_object_and_incomplete_list(self, reads):
+        """The object may never have existed, so the 404 proves nothing."""
         self.make(VOLUMES, reads=reads)
         self.array.more = 1000
         with self.assertRaises(rest.Incomplete):
@@ -585,8 +586,8 @@ class ByIdTest(Case):
         self.assertEqual('works' if reads else 'refused',
                          self.state('reads:volumes'))
 
-    def test_reads_that_are_refused_any_more(self):
-        """The list stands in for them."""
+    def test_reads_by_id_are_no_longer_offered(self):
+        """The list replaces them."""
         self.make(VOLUMES, reads=None)
         self.client.capabilities.found('reads:volumes')
         states = []
@@ -595,28 +596,28 @@ class ByIdTest(Case):
             states.append(self.state('reads:volumes'))
         self.assertEqual(['works', 'works', 'refused'], states)
 
-    def test_gone_as_the_list_says(self):
+    def test_object_missing_from_a_complete_list(self):
         self.make(VOLUMES)
         with self.assertRaises(rest.NotFound):
             self.get(9)
         self.assertEqual([{}], self.asked())
         self.assertEqual('unknown', self.state('reads:volumes'))
 
-    def test_gone_where_reads_are_known(self):
+    def test_object_missing_where_reads_by_id_work(self):
         self.make([{'id': 14, 'name': 'g'}], reads=True)
         self.assertEqual(14, self.client.volume_groups.get(14).id)
         with self.assertRaises(rest.NotFound):
             self.client.volume_groups.get(15)
         self.assertEqual(['#14', '#15'], self.asked())
 
-    def test_a_404_on_a_novel_path_never_means_gone(self):
-        """Snapshots have no list that all arrays know."""
+    def test_404_on_an_unproven_path_never_means_gone(self):
+        """Not every array lists all snapshots."""
         self.make(SNAPSHOTS)
         with self.assertRaises(rest.NotOffered):
             self.client.snapshots.get(2)
         self.assertEqual('unknown', self.state('reads:snapshots'))
 
-    def test_what_an_error_says(self):
+    def test_error_message(self):
         self.make(SNAPSHOTS)
         with self.assertRaises(rest.NotOffered) as caught:
             self.client.snapshots.get(2)
@@ -626,7 +627,7 @@ class ByIdTest(Case):
              'objects by id (capability reads:snapshots)'),
             (cause.status, cause.path, cause.message))
 
-    def test_an_object_that_cannot_be_read(self):
+    def test_unreadable_object(self):
         """Bare, or in an envelope (OBJ-2)."""
         bad = {'id': 'x'}
         for body in (bad, {'hits': [bad]}):
@@ -649,14 +650,14 @@ class ByIdTest(Case):
             [{'volume_group.ref__m_eq': '/volume_groups/14'}] * 2,
             self.asked())
 
-    def test_several(self):
+    def test_several_ids(self):
         self.make(VOLUMES)
         self.assertEqual([1, 3], self.ids(self.client.volumes.search(
             query.one_of('id', [1, 3, 9]))))
         self.assertEqual([{}, {'id__in': '1,3,9'}], self.asked())
 
     @ddt.data({}, {'refused': ['id__in']})
-    def test_several_that_are_read_one_by_one(self, switches):
+    def test_several_ids_read_one_by_one(self, switches):
         self.make([{'id': id, 'name': f'g{id}'} for id in (1, 2)],
                   reads=True, **switches)
         self.assertEqual([1, 2], self.ids(self.client.volume_groups.search(

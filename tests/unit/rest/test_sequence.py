@@ -18,7 +18,7 @@ from cinder_k2.rest import sequence
 
 
 def parts(header):
-    """Id and number of a header."""
+    """The id and the number in a header."""
     id, _, number = header.partition('=')
     return id, int(number)
 
@@ -39,25 +39,25 @@ class SequencesTest(unittest.TestCase):
         self.assertRegex(ids[0], r'\Ak2-[0-9a-f]{32}\Z')
         self.assertEqual((1, 2, 3, 4, 5), numbers)
 
-    def test_writes_at_once_have_ids_of_their_own(self):
+    def test_concurrent_writes_have_different_ids(self):
         with self.sequences.next() as one, self.sequences.next() as two:
             self.assertNotEqual(parts(one)[0], parts(two)[0])
         first, second = parts(one)[0], parts(two)[0]
-        # Both are used again: there are few (SEQ-2).
+        # Both ids are reused, so that there are few (SEQ-2).
         with self.sequences.next() as one, self.sequences.next() as two:
             self.assertEqual({(first, 2), (second, 2)},
                              {parts(one), parts(two)})
 
-    def test_a_write_that_fails_gives_its_id_back(self):
+    def test_failed_write_releases_its_id(self):
         with self.assertRaises(KeyError), self.sequences.next():
             raise KeyError
         self.assertEqual(2, self.one()[1])
 
-    def test_two_clients_never_share(self):
+    def test_two_clients_never_share_an_id(self):
         with sequence.Sequences().next() as other:
             self.assertNotEqual(self.one()[0], parts(other)[0])
 
-    def test_after_a_fork_the_child_has_its_own(self):
+    def test_forked_child_has_its_own_ids(self):
         before = self.one()
         receive, send = os.pipe()
         child = os.fork()

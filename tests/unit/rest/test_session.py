@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What goes over the wire, call by call, on a clock that never waits."""
+"""Requests of the client to a scripted array, with a fake clock."""
 
 import base64
 import logging
@@ -54,7 +54,7 @@ CUT = requests.exceptions.ChunkedEncodingError('cut')
 
 class Case(unittest.TestCase):
 
-    # What writes and looks rest on; how it is learnt is in other tests.
+    # Needed by writes and look-ups; other tests are about learning these.
     WORKS = ('sequence', 'reads:volumes', 'searches:host_iqns:host',
              'searches:host_iqns:iqn', 'creations:retention_policies:name',
              'creations:host_groups:name', 'creations:volumes:password',
@@ -94,7 +94,7 @@ class HeadersTest(Case):
              'volume_group': {'ref': '/volume_groups/14'}},
             self.array.body(0))
 
-    def test_each_write_has_a_sequence_of_its_own(self):
+    def test_each_write_has_its_own_sequence(self):
         self.make(MADE, MADE, DONE)
         self.volumes.create(**FIELDS)
         self.volumes.create(**FIELDS)
@@ -118,7 +118,7 @@ class HeadersTest(Case):
               ('10.0.0.1:8443', None, 'https://10.0.0.1:8443/api/v2/'),
               ('fd00::1', 444, 'https://[fd00::1]:444/api/v2/'))
     @ddt.unpack
-    def test_the_url(self, address, port, base):
+    def test_url(self, address, port, base):
         self.make(FOUND, address=address, port=port)
         self.volumes.find(name='vol-1')
         self.assertEqual(base, self.client.base_url + '/')
@@ -186,7 +186,7 @@ class ReadTest(Case):
             self.assertLess(self.clock.now, 1040)
         self.array.script.clear()
 
-    def test_the_time_is_for_all_calls_inside(self):
+    def test_deadline_covers_all_calls_inside(self):
         self.make(FOUND)
         with self.client.deadline(30):
             self.clock.sleep(30)
@@ -194,8 +194,8 @@ class ReadTest(Case):
                 self.volumes.get(31)
         self.volumes.find(name='vol-1')
 
-    def test_a_fresh_deadline(self):
-        """It counts whatever is left of those around it."""
+    def test_fresh_deadline(self):
+        """It ignores the deadlines around it."""
         self.make(FOUND)
         with self.client.deadline(30):
             self.clock.sleep(30)
@@ -207,7 +207,7 @@ class ReadTest(Case):
 
     @ddt.data(CRASH, LOST, AWAY)
     def test_limited_retries(self, failure):
-        """The second failure of the server is the last."""
+        """The second server failure ends the read."""
         self.make(FAST, failure, failure, failure, failure, FOUND)
         with self.client._session.limited_retries():
             with self.assertRaises(rest.RestError):
@@ -215,15 +215,15 @@ class ReadTest(Case):
         self.assertEqual(3, len(self.array.requests))
         self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
 
-    def test_a_rest_before_each_request(self):
-        """It may take all the time that there was."""
+    def test_pause_before_each_request(self):
+        """The pause may use up the whole deadline."""
         self.make(FOUND, FOUND, pause=7.0, deadline=7.0)
         self.volumes.find(name='vol-1')
         self.volumes.find(name='vol-1')
         self.assertEqual([7.0, 7.0], self.clock.sleeps)
         self.assertEqual([(0.001, 0.001)] * 2, self.array.timeouts)
 
-    def test_a_deadline_is_of_its_thread(self):
+    def test_deadline_applies_only_to_its_thread(self):
         self.make(FOUND)
         with self.client.deadline(0):
             thread = threading.Thread(
@@ -234,7 +234,7 @@ class ReadTest(Case):
 
 
 class TrialTest(Case):
-    """Each request is sent once, while something is learnt."""
+    """In a trial each request is sent only once."""
 
     def setUp(self):
         super().setUp()
@@ -255,15 +255,15 @@ class TrialTest(Case):
         self.assertFalse(session.in_trial)
         self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
 
-    def test_a_turn_is_waited_for(self):
+    def test_awaits_turn_retries_busy_replies(self):
         self.make(FAST, FAST, CRASH, FAST)
         with self.client._session.trial(awaits_turn=True):
             self.fails()
         with self.client._session.trial():
             self.fails()
 
-    def test_times(self):
-        """For all of them, and for each reply; the inner one first."""
+    def test_time_limits(self):
+        """For a whole trial and for each reply; the shorter limit wins."""
         self.make(*[FOUND] * 5, connect_timeout=90, read_timeout=90)
         trial = self.client._session.trial
         with trial(20, reply=8):
@@ -277,7 +277,7 @@ class TrialTest(Case):
         self.assertEqual([8, 3, 5, 8, 90], [
             read for _, read in self.array.timeouts])
 
-    def test_an_answer(self):
+    def test_answers(self):
         self.make(scripted.Reply(200, {}), FAST, scripted.Reply(200, {}),
                   CRASH, scripted.refusal('no', 403))
         session = self.client._session
@@ -297,7 +297,7 @@ class CreateTest(Case):
 
     @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT,
               requests.ConnectTimeout('connect'))
-    def test_not_carried_out_is_repeated_without_a_look(self, failure):
+    def test_request_not_carried_out_is_repeated_at_once(self, failure):
         self.make(failure, failure, MADE)
         self.assertEqual(VOLUME, self._create())
         self.assertEqual(['POST /volumes'] * 3, self.array.calls)
@@ -306,7 +306,7 @@ class CreateTest(Case):
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT, GARBAGE, EMPTY,
               scripted.Reply(201, {}), scripted.Reply(201, {'id': None}),
               scripted.Reply(201, {'hits': []}))
-    def test_in_doubt_it_looks_first(self, failure):
+    def test_unknown_outcome_is_looked_up_first(self, failure):
         self.make(failure, FOUND)
         self.assertEqual(VOLUME, self._create())
         self.assertEqual(['POST /volumes', 'GET /volumes'],
@@ -314,7 +314,7 @@ class CreateTest(Case):
         self.assertEqual({'name': 'vol-1'}, self.array.query(1))
 
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT)
-    def test_not_found_is_repeated_under_the_same_sequence(self, failure):
+    def test_object_not_found_repeats_with_the_same_sequence(self, failure):
         self.make(failure, ABSENT, MADE)
         self.assertEqual(VOLUME, self._create())
         self.assertEqual(
@@ -322,11 +322,11 @@ class CreateTest(Case):
             self.array.calls)
         self._same_sequence()
 
-    def test_an_envelope_is_fine(self):
+    def test_reply_in_an_envelope(self):
         self.make(scripted.Reply(200, {'hits': [RAW], 'total': 1}))
         self.assertEqual(VOLUME, self._create())
 
-    def test_an_empty_reply_looks_a_few_times(self):
+    def test_empty_reply_is_looked_up_several_times(self):
         self.make(EMPTY, ABSENT, ABSENT, FOUND)
         self.assertEqual(VOLUME, self._create())
         self.assertEqual([0.2, 0.4], self.clock.sleeps)
@@ -338,7 +338,7 @@ class CreateTest(Case):
         self.assertEqual(VOLUME, self._create())
         self._same_sequence()
 
-    def test_409_and_nothing_to_see(self):
+    def test_409_on_a_repeat_but_no_object(self):
         self.make(LOST, ABSENT, USED, *[ABSENT] * 5)
         with self.assertRaisesRegex(
                 rest.BadReply, 'that it did it, but does not show') as caught:
@@ -357,46 +357,46 @@ class CreateTest(Case):
         with self.assertRaises(rest.Refused):
             self._create()
 
-    def test_a_refused_repeat_after_doubt_is_ours(self):
+    def test_refused_repeat_means_done_if_found(self):
         """An array that ignores the sequence refuses the duplicate (ERR-8)."""
         self.make(LOST, ABSENT, TAKEN, ABSENT, FOUND)
         self.assertEqual(VOLUME, self._create())
 
-    def test_a_refused_repeat_with_nothing_to_see_is_refused(self):
+    def test_refused_repeat_is_raised_if_not_found(self):
         self.make(LOST, ABSENT, TAKEN, *[ABSENT] * 5)
         with self.assertRaisesRegex(rest.Refused, 'taken'):
             self._create()
 
     @ddt.data([], [BUSY], [UNSENT], [UNAVAILABLE, FAST])
-    def test_a_plain_refusal_is_not_looked_into(self, before):
+    def test_plain_refusal_is_not_looked_up(self, before):
         self.make(*before, TAKEN)
         with self.assertRaisesRegex(rest.Refused, 'taken'):
             self._create()
 
-    def test_of_another_group_is_not_ours(self):
+    def test_object_in_another_group_is_not_ours(self):
         other = RAW | {'volume_group': {'ref': '/volume_groups/15'}}
         self.make(LOST, scripted.hits(other), TAKEN,
                   *[scripted.hits(other)] * 5)
         with self.assertRaises(rest.Refused):
             self._create()
 
-    def test_a_failing_look_does_not_end_it(self):
+    def test_failed_look_up_does_not_end_retries(self):
         # Eight times: as often as one read is repeated.
         self.make(LOST, *[CRASH] * 8, ABSENT, MADE)
         self.assertEqual(VOLUME, self._create())
 
-    def test_a_look_that_may_not_be_taken_ends_it(self):
+    def test_unauthorized_look_up_ends_retries(self):
         self.make(LOST, scripted.refusal('no', 401))
         with self.assertRaises(rest.AuthenticationFailed):
             self._create()
 
-    def test_500_for_ever_ends(self):
+    def test_persistent_500_ends_retries(self):
         self.make(*[CRASH, ABSENT] * retry.PERSISTENT_TRIES)
         with self.assertRaises(rest.ServerError):
             self._create()
         self._same_sequence()
 
-    def test_no_connection_for_ever_ends_at_the_deadline(self):
+    def test_no_connection_ends_at_the_deadline(self):
         self.make(*[LOST] * 1000, deadline=60.0)
         with self.assertRaises(rest.Unreachable):
             self._create()
@@ -411,7 +411,7 @@ class CreateTest(Case):
 
 @ddt.ddt
 class NaturalKeyTest(Case):
-    """How a lost object is searched for, resource by resource."""
+    """How an object is looked up after a lost reply, by resource."""
 
     HOST = rest.Ref('hosts', 7)
 
@@ -459,15 +459,15 @@ class NaturalKeyTest(Case):
         self.assertEqual({'iqn': 'iqn.x'}, self._lost(
             'host_iqns', {'id': 3, 'iqn': 'iqn.x'}, iqn='iqn.x'))
 
-    def test_an_iqn_of_no_host_is_not_the_one_we_made(self):
-        """INI-1: the array made the record; our POST was to adopt it."""
+    def test_iqn_without_a_host_is_not_ours(self):
+        """INI-1: the array created the record; POST is to adopt it."""
         loose = {'id': 3, 'iqn': 'iqn.x', 'host': None}
         ours = loose | {'host': {'ref': '/hosts/7'}}
         self.make(LOST, scripted.hits(loose), scripted.Reply(201, ours))
         self.assertEqual(self.HOST, self.client.host_iqns.create(
             iqn='iqn.x', host=self.HOST).host)
 
-    def test_a_deleted_snapshot_is_not_the_one_we_made(self):
+    def test_deleted_snapshot_is_not_ours(self):
         raw = {'id': 3, 'short_name': 's', 'is_deleted': True,
                'source': {'ref': '/volume_groups/14'}}
         new = raw | {'id': 4, 'is_deleted': False}
@@ -497,7 +497,7 @@ class UpdateTest(Case):
         self.assertEqual([f'{c} /volumes/31' for c in calls],
                          self.array.calls)
 
-    def test_plain(self):
+    def test_reply_shows_the_change(self):
         self.make(scripted.Reply(200, self.BIG))
         self._check('PATCH')
         self.assertEqual({'size': 2097152}, self.array.body(0))
@@ -508,11 +508,11 @@ class UpdateTest(Case):
         self.client.hosts.update(7, host_group=None)
         self.assertEqual({'host_group': None}, self.array.body(0))
 
-    def test_an_empty_reply_is_read(self):
+    def test_empty_reply_is_looked_up(self):
         self.make(scripted.Reply(200), scripted.Reply(200, self.BIG))
         self._check('PATCH', 'GET')
 
-    def test_an_empty_reply_that_changed_nothing(self):
+    def test_empty_reply_without_a_change(self):
         self.make(EMPTY, scripted.Reply(200, RAW), *[
             scripted.Reply(200, RAW)] * 5, scripted.Reply(200, self.BIG))
         self._check('PATCH', *['GET'] * 6, 'PATCH')
@@ -523,12 +523,12 @@ class UpdateTest(Case):
         self._check('PATCH', 'PATCH')
 
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT)
-    def test_lost_and_done(self, failure):
+    def test_lost_reply_carried_out(self, failure):
         self.make(failure, scripted.Reply(200, self.BIG))
         self._check('PATCH', 'GET')
 
     @ddt.data(LOST, SLOW, CRASH, AWAY)
-    def test_lost_and_not_done(self, failure):
+    def test_lost_reply_not_carried_out(self, failure):
         self.make(failure, scripted.Reply(200, RAW),
                   scripted.Reply(200, self.BIG))
         self._check('PATCH', 'GET', 'PATCH')
@@ -539,8 +539,8 @@ class UpdateTest(Case):
                   scripted.Reply(200, self.BIG))
         self._check('PATCH', 'GET', 'PATCH', 'GET')
 
-    def test_409_that_does_not_show(self):
-        """Another client may have used the number."""
+    def test_409_on_a_repeat_without_a_change(self):
+        """Another client may have used the sequence number."""
         self.make(LOST, scripted.Reply(200, RAW), USED,
                   *[scripted.Reply(200, RAW)] * 5)
         with self.assertRaisesRegex(rest.BadReply, 'does not show'):
@@ -552,7 +552,7 @@ class UpdateTest(Case):
             'id': 14, 'name': 'g', 'quota': None}))
         self.client.volume_groups.update(14, quota=0)
 
-    def test_a_field_that_records_do_not_have_is_never_assumed(self):
+    def test_change_that_reads_do_not_show_is_repeated(self):
         group = {'id': 14, 'name': 'g'}
         self.make(LOST, scripted.Reply(200, group),
                   scripted.Reply(200, group))
@@ -571,7 +571,7 @@ class UpdateTest(Case):
         with self.assertRaises(rest.NotFound):
             self._grow()
 
-    def test_404_after_doubt_does_not_mean_done(self):
+    def test_404_on_a_repeat_does_not_mean_done(self):
         same = scripted.Reply(200, RAW)
         self.make(LOST, same, GONE, same)
         with self.assertRaises(rest.NotFound):
@@ -596,13 +596,13 @@ class DeleteTest(Case):
         self._check(False, 1)
 
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT, GARBAGE)
-    def test_lost(self, failure):
+    def test_lost_reply(self, failure):
         for reply, expected in ((DONE, True), (GONE, False)):
             self.make(failure, reply)
             self._check(expected, 2)
 
-    def test_lost_and_seen_to_be_gone(self):
-        """OBJ-7: by its name, since the id may be another's by now."""
+    def test_lost_reply_and_name_is_gone(self):
+        """OBJ-7: looked up by name, since the id may have been reused."""
         other = RAW | {'id': 32}
         for found in (ABSENT, scripted.hits(other)):
             self.make(LOST, found)
@@ -610,12 +610,12 @@ class DeleteTest(Case):
             self.assertEqual(['DELETE /volumes/31', 'GET /volumes'],
                              self.array.calls)
 
-    def test_lost_and_there(self):
+    def test_lost_reply_and_still_there(self):
         self.make(LOST, FOUND, DONE)
         self.assertIs(True, self.volumes.delete(31, name='vol-1'))
         self.assertEqual(1, len(set(self.array.sequences())))
 
-    def test_409_on_a_repeat_counts_if_it_is_gone(self):
+    def test_409_on_a_repeat_means_done_if_gone(self):
         self.make(LOST, USED, GONE)
         self.assertIs(True, self.volumes.delete(31))
         self.assertEqual(['DELETE /volumes/31'] * 2 + ['GET /volumes/31'],
@@ -644,7 +644,7 @@ class DeleteTest(Case):
 
 @ddt.ddt
 class SequenceTest(Case):
-    """What becomes of X-K2-Sequence on an array that is new to us."""
+    """Trials of X-K2-Sequence on an array not known to support it."""
 
     WORKS = ('reads:volumes',)
     OK = scripted.Reply(200, {})
@@ -671,7 +671,7 @@ class SequenceTest(Case):
         self.assertEqual([True, False, False], self._numbers())
 
     @ddt.data(CRASH, LOST, AWAY)
-    def test_lost_twice_with_a_read_between(self, failure):
+    def test_two_failures_while_known_read_works(self, failure):
         self.make(failure, ABSENT, self.OK, failure, ABSENT, MADE)
         self.volumes.create(**FIELDS)
         self.assertEqual('refused', self._verdict())
@@ -680,51 +680,51 @@ class SequenceTest(Case):
              'POST /volumes', 'GET /volumes', 'POST /volumes'],
             self.array.calls)
 
-    def test_lost_once(self):
+    def test_single_failure(self):
         self.make(CRASH, ABSENT, self.OK, MADE)
         self.volumes.create(**FIELDS)
         self.assertEqual('works', self._verdict())
 
-    def test_an_array_that_is_away(self):
-        # Once more it is looked for, since that was not answered before.
+    def test_unreachable_array(self):
+        # The object is looked up again, since the first look-up failed.
         self.make(LOST, LOST, LOST, ABSENT, MADE)
         self.volumes.create(**FIELDS)
         self.assertEqual('unknown', self._verdict())
         self.assertEqual([True, False], self._numbers())
 
-    def test_a_slow_array_is_not_asked_twice(self):
+    def test_no_second_try_on_slow_array(self):
         self.make(SLOW, ABSENT, MADE, DONE)
         self.volumes.create(**FIELDS)
         self.volumes.delete(31)
         self.assertEqual('unknown', self._verdict())
         self.assertEqual([True, False, False], self._numbers())
 
-    def test_a_new_object_is_waited_for_three_seconds(self):
+    def test_create_is_tried_for_three_seconds(self):
         self.make(SLOW, LOST, ABSENT, MADE)
         self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
         self.assertEqual(['POST /volumes', 'GET /volumes', 'GET /volumes',
                           'POST /volumes'], self.array.calls)
-        # The look in the trial, the one for the older road, which may last.
+        # The look-up in the trial is short, that of the fallback is not.
         self.assertEqual([3, 3, 60, 60], [
             round(read) for _, read in self.array.timeouts])
 
-    def test_looks_that_are_lost_prove_nothing(self):
+    def test_failed_look_ups_prove_nothing(self):
         self.make(CRASH, LOST, self.OK, LOST, ABSENT, MADE)
         self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
         self.assertEqual([True, False], self._numbers())
         self.assertEqual('unknown', self._verdict())
 
-    def test_what_it_made_late_is_found(self):
-        """Its name is taken by then (ERR-8)."""
+    def test_late_creation_is_found(self):
+        """The fallback finds the name taken (ERR-8)."""
         for script in ([SLOW, ABSENT, TAKEN, ABSENT, FOUND],
                        [SLOW, UNAVAILABLE, FOUND]):
             self.make(*script)
             self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
-            # It may never answer such requests.
+            # The array may never reply to requests with the header.
             self.assertEqual('unknown', self._verdict())
 
-    def test_it_is_learnt_by_new_names_only(self):
-        """Whatever else is cut off could be carried out late, too."""
+    def test_sequence_is_tried_only_with_new_names(self):
+        """Other writes might be carried out after the fallback."""
         self.make(DONE, scripted.Reply(200, RAW | {'size': 5}),
                   scripted.Reply(201, {'id': 3}))
         self.volumes.delete(31)
@@ -734,13 +734,13 @@ class SequenceTest(Case):
         self.assertEqual([False] * 3, self._numbers())
         self.assertEqual('unknown', self._verdict())
 
-    def test_it_is_not_learnt_by_what_may_take_long(self):
+    def test_sequence_is_not_tried_with_slow_writes(self):
         self.make(MADE)
         self.volumes.create(slow=True, **FIELDS)
         self.assertEqual([False], self._numbers())
 
-    def test_the_deadline_ends_while_a_write_hangs(self):
-        """It is in doubt, though there is no time left to look."""
+    def test_deadline_ends_while_a_write_hangs(self):
+        """The outcome is unknown, and no time is left for a look-up."""
         def hang(_):
             self.clock.sleep(200)
             return SLOW
@@ -749,30 +749,30 @@ class SequenceTest(Case):
             self.volumes.delete(31, name='vol-1')
 
     @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT)
-    def test_busy_says_nothing(self, failure):
+    def test_busy_proves_nothing(self, failure):
         self.make(failure, MADE)
         self.volumes.create(**FIELDS)
         self.assertEqual('unknown', self._verdict())
 
-    def test_a_refusal_of_the_write(self):
+    def test_refused_write_proves_nothing(self):
         self.make(TAKEN, TAKEN)
         with self.assertRaisesRegex(rest.Refused, 'taken'):
             self.volumes.create(**FIELDS)
         self.assertEqual('unknown', self._verdict())
 
-    def test_done_late_while_it_is_learnt(self):
+    def test_late_creation_during_the_trial(self):
         """409 on the second try: the first one was carried out (SEQ-1)."""
         self.make(CRASH, ABSENT, self.OK, USED, FOUND)
         self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
         self.assertEqual([True, True], self._numbers())
         self.assertEqual('works', self._verdict())
 
-    def test_done_late_and_refused_without(self):
-        """The look of the older road finds it (ERR-8)."""
+    def test_late_creation_and_refused_fallback(self):
+        """A look-up finds the object (ERR-8)."""
         self.make(CRASH, ABSENT, self.OK, CRASH, ABSENT, TAKEN, FOUND)
         self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
 
-    def test_known_to_work_a_404_is_of_the_object(self):
+    def test_404_is_about_the_object_once_it_works(self):
         self.make(MADE, GONE)
         self.volumes.create(**FIELDS)
         self.assertIs(False, self.volumes.delete(31))
@@ -781,7 +781,7 @@ class SequenceTest(Case):
 
 class LimiterTest(Case):
 
-    def test_the_deadline_ends_the_wait_for_a_turn(self):
+    def test_deadline_ends_the_wait_for_a_turn(self):
         self.make(max_writes=1, deadline=0.01)
         with self.client._session.write_limiter.enter(0):
             with self.assertRaisesRegex(
@@ -792,7 +792,7 @@ class LimiterTest(Case):
             caught.exception.address, caught.exception.method,
             caught.exception.path))
 
-    def test_what_opens_and_what_narrows_it(self):
+    def test_replies_that_raise_or_lower_the_limit(self):
         for failure in (BUSY, FAST, UNAVAILABLE):
             self.make(failure, DONE)
             self.volumes.delete(31)
@@ -806,7 +806,7 @@ class LimiterTest(Case):
             self.volumes.delete(31)
         self.assertEqual(8, self.client._session.write_limiter.limit)
 
-    def test_reads_pass_one_of_their_own(self):
+    def test_reads_have_their_own_limiter(self):
         self.make(FOUND, max_writes=1)
         with self.client._session.write_limiter.enter(0):
             self.volumes.find(name='vol-1')
@@ -815,7 +815,7 @@ class LimiterTest(Case):
             with self.assertRaisesRegex(rest.Busy, 'takes 1 such requests'):
                 self.volumes.find(name='vol-1')
 
-    def test_reads_open_and_narrow_theirs(self):
+    def test_reads_change_only_their_own_limit(self):
         self.make(*[FOUND] * 4, FAST, FOUND)
         for _ in range(4):
             self.volumes.find(name='vol-1')
@@ -824,8 +824,8 @@ class LimiterTest(Case):
         self.assertEqual(4, self.client._session.read_limiter.limit)
         self.assertEqual(4, self.client._session.write_limiter.limit)
 
-    def test_a_full_pool_is_not_a_busy_array(self):
-        """ERR-5: writes have all connections; the array is fine."""
+    def test_full_pool_is_not_a_busy_array(self):
+        """ERR-5: writes use all connections; the array is not busy."""
         def write(request):
             self.volumes.delete(32)
             return DONE

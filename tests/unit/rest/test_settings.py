@@ -65,7 +65,7 @@ class SettingsTest(unittest.TestCase):
     def test_no_fingerprint(self, text):
         self.assertIsNone(made(fingerprint=text).pin)
 
-    def test_a_path_that_is_not_used_does_not_matter(self):
+    def test_unused_path_is_not_checked(self):
         made(verify=False, ca_path='/no/such')
 
     def test_files_and_directories(self):
@@ -101,8 +101,8 @@ class CloudManagerTest(unittest.TestCase):
             'https://flex.example.org/rest/sdps/sdp-7/api/v2/volumes?'))
         self.assertEqual('Bearer T0ken', request.headers['Authorization'])
 
-    def test_a_simulated_array(self):
-        """What it answers is what the driver takes."""
+    def test_simulated_array(self):
+        """The simulator and the driver agree on paths and tokens."""
         array = k2_sim.Array(flex=k2_sim.Flex('sdp-7', 'T0ken'))
         self.addCleanup(array.close)
         for changes, error in (({}, None), (
@@ -117,10 +117,10 @@ class CloudManagerTest(unittest.TestCase):
                 with self.assertRaises(error):
                     client.volumes.find(name='CTRL')
 
-    def test_the_token_is_not_shown(self):
+    def test_token_is_not_in_repr(self):
         self.assertNotIn('T0ken', repr(self.settings()))
 
-    def test_both_or_none(self):
+    def test_sdp_id_and_token_are_needed_together(self):
         for changes in ({'token': None}, {'sdp_id': None},
                         {'sdp_id': '../x'}, {'sdp_id': ''}):
             with self.assertRaisesRegex(rest.InvalidSettings, 'k2_sdp_id'):

@@ -29,7 +29,7 @@ PIN = 'ab' * 32
 
 
 def untrusted(code, message='it is no good'):
-    """What requests raises where OpenSSL does not trust a certificate."""
+    """What requests raises if OpenSSL does not trust a certificate."""
     error = ssl.SSLCertVerificationError(1, 'CERTIFICATE_VERIFY_FAILED')
     error.verify_code, error.verify_message = code, message
     return wrapped(urllib3.exceptions.SSLError(error))
@@ -69,8 +69,8 @@ class AuthorityTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def test_what_can_be_used(self):
-        """OpenSSL looks into a directory only when it verifies."""
+    def test_valid_paths(self):
+        """OpenSSL reads a directory only when it verifies."""
         tls.check_authority(self.folder)
         tls.check_authority(requests.certs.where())
 
@@ -127,7 +127,7 @@ class ProblemTest(unittest.TestCase):
             ('its certificate is not trusted: it is no good', hint),
             tls.problem(untrusted(code)))
 
-    def test_an_authority_that_cannot_be_read(self):
+    def test_unreadable_authority(self):
         with tempfile.NamedTemporaryFile() as file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             with self.assertRaises(ssl.SSLError) as caught:
@@ -138,7 +138,7 @@ class ProblemTest(unittest.TestCase):
 
     @ddt.data(('expected "aa", got "bb"', 'bb'), ('no more', r'\?'))
     @ddt.unpack
-    def test_another_certificate(self, words, found):
+    def test_fingerprint_mismatch(self, words, found):
         message, advice = tls.problem(wrapped(urllib3.exceptions.SSLError(
             f'Fingerprints did not match. {words}')))
         self.assertRegex(
@@ -148,7 +148,7 @@ class ProblemTest(unittest.TestCase):
 
     @ddt.data(requests.ConnectionError('refused'), OSError(2, 'no'),
               wrapped(ssl.SSLError(1, 'WRONG_VERSION_NUMBER')))
-    def test_something_else(self, error):
+    def test_other_errors(self, error):
         self.assertIsNone(tls.problem(error))
 
 
@@ -156,7 +156,7 @@ class CausesTest(unittest.TestCase):
 
     REFUSED = ConnectionRefusedError(111, 'Connection refused')
 
-    def test_a_reason(self):
+    def test_reason_attribute(self):
         error = wrapped(self.REFUSED)
         self.assertEqual('Connection refused', tls.innermost(error))
         self.assertTrue(tls.caused_by(error, (ConnectionRefusedError,)))
@@ -164,27 +164,27 @@ class CausesTest(unittest.TestCase):
                                               OSError)))
         self.assertFalse(tls.caused_by(error, (ValueError,)))
 
-    def test_an_argument(self):
+    def test_exception_argument(self):
         error = requests.ConnectionError('x', OSError(self.REFUSED))
         self.assertEqual('Connection refused', tls.innermost(error))
 
-    def test_what_it_came_from(self):
+    def test_cause_and_context(self):
         for kind in ('__cause__', '__context__'):
             error = OSError('no')
             setattr(error, kind, self.REFUSED)
             self.assertEqual('Connection refused', tls.innermost(error))
             self.assertTrue(tls.caused_by(error, (ConnectionRefusedError,)))
 
-    def test_no_words_of_the_system(self):
+    def test_error_without_strerror(self):
         self.assertEqual('inner', tls.innermost(
             ValueError('outer', ValueError('inner'))))
 
-    def test_the_innermost_has_them(self):
+    def test_innermost_strerror_wins(self):
         error = OSError(1, 'outer')
         error.__cause__ = OSError(2, 'inner')
         self.assertEqual('inner', tls.innermost(error))
 
-    def test_a_circle(self):
+    def test_cyclic_causes(self):
         error = OSError('no')
         error.__context__ = ValueError(error)
         self.assertEqual(str(error.__context__), tls.innermost(error))

@@ -37,7 +37,7 @@ PIN = 'ab' * 32
 
 
 class Adapter(scripted.Adapter):
-    """Remembers all that it was given for each request."""
+    """Records the options of each request."""
 
     def __init__(self, *script):
         super().__init__(*script)
@@ -49,7 +49,7 @@ class Adapter(scripted.Adapter):
 
 
 class BrokenBody(urllib3.HTTPResponse):
-    """The body of a reply of which the rest does not come."""
+    """The body of a reply that fails after its first bytes."""
 
     def __init__(self, error):
         super().__init__(io.BytesIO(b'{"id"'), preload_content=False)
@@ -139,19 +139,19 @@ class RequestTest(Case):
               ({'ca_path': '/'}, False),
               ({'verify': True, 'fingerprint': PIN}, False))
     @ddt.unpack
-    def test_how(self, settings, verify):
-        """Neither proxies nor redirects, and bodies are read here."""
+    def test_request_options(self, settings, verify):
+        """No proxies, and bodies are streamed."""
         made = self.make(scripted.Reply(200), **settings)
         made.exchange(GET, 5, 1)
         options = self.array.options[0]
         self.assertEqual((verify, {}, True), (
             options['verify'], options['proxies'], options['stream']))
 
-    def test_the_environment_counts_for_nothing(self):
+    def test_environment_is_ignored(self):
         made = self.make()
         self.assertIs(False, made._http.trust_env)
 
-    def test_connections_of_its_own(self):
+    def test_connection_pool(self):
         made = transport.Transport(rest.Settings(
             address='10.0.0.1', login='a', password='b', fingerprint=PIN,
             pool_size=3), None)
@@ -167,20 +167,20 @@ class RequestTest(Case):
 class ReplyTest(Case):
 
     @ddt.data(200, 201, 204, 299)
-    def test_fine(self, status):
+    def test_success(self, status):
         self.assertEqual(b'x', self.make(
             scripted.Reply(status, b'x')).exchange(GET, 5, 1))
 
     @ddt.data((300, rest.BadReply), (199, rest.BadReply),
               (404, rest.NotFound), (429, rest.Busy))
     @ddt.unpack
-    def test_not_fine(self, status, kind):
+    def test_failure(self, status, kind):
         error = self.fails(kind, 'the words',
                            scripted.refusal('the words', status))
         self.assertEqual(status, error.status)
 
     @ddt.data(200, 302, 500)
-    def test_whatever_its_status(self, status):
+    def test_reply_of_any_status(self, status):
         made = self.make(scripted.Reply(status, b'x'))
         reply, body = made.reply(POST, 5, 1)
         self.assertEqual((status, b'x'), (reply.status_code, body))
@@ -202,7 +202,7 @@ class ReplyTest(Case):
         self.assertEqual(text, self.read(urllib3.HTTPResponse(
             io.BytesIO(text), preload_content=False)))
 
-    def test_a_packed_body(self):
+    def test_compressed_body(self):
         self.assertEqual(b'{"id": 1}', self.read(urllib3.HTTPResponse(
             io.BytesIO(gzip.compress(b'{"id": 1}')), preload_content=False,
             headers={'Content-Encoding': 'gzip'})))
@@ -221,13 +221,13 @@ class ReplyTest(Case):
         until.return_value.__exit__.assert_called_once_with(
             requests.ReadTimeout, mock.ANY, mock.ANY)
 
-    def test_a_body_that_stops(self):
+    def test_body_stops(self):
         with self.assertRaisesRegex(rest.errors.NoReply,
                                     'no reply in time'):
             self.read(BrokenBody(urllib3.exceptions.ReadTimeoutError(
                 None, '/', 'no more')))
 
-    def test_a_body_that_is_cut(self):
+    def test_truncated_body(self):
         with self.assertRaisesRegex(rest.BadReply, 'was truncated') as caught:
             self.read(BrokenBody(urllib3.exceptions.ProtocolError('cut')))
         self.assertEqual('/volumes', caught.exception.path)
@@ -245,7 +245,7 @@ class ReplyTest(Case):
                 caught.exception.path))
 
     def test_place(self):
-        """The device tells whose options an error is about."""
+        """It names the replication device whose options are concerned."""
         self.assertEqual(
             rest.errors.Place('10.0.0.1:444', 'POST', '/volumes', 'second'),
             self.make(device='second', port=444).place(POST))
@@ -269,9 +269,9 @@ class FailureTest(Case):
          'the reply was truncated'),
         (OSError('no CA bundle'), rest.CertificateError, 'no CA bundle'))
     @ddt.unpack
-    def test_kinds(self, failure, kind, words):
+    def test_error_classes(self, failure, kind, words):
         error = self.fails(kind, words, failure)
-        # What urllib3 says begins with its connection.
+        # Messages of urllib3 begin with the connection.
         self.assertRegex(error.message, f'^(None: )?{words}$')
         self.assertIs(failure, error.__cause__)
 

@@ -69,13 +69,13 @@ class MemoryTest(unittest.TestCase):
 @ddt.ddt
 class FileTest(Case):
 
-    def test_what_was_saved_is_loaded(self):
+    def test_save_and_load(self):
         self.assertEqual(('', {}), self.file.load())
         known = {'bulk:snapshots:create': REFUSED, 'paging': WORKS}
         self.file.save('sdp 7', known)
         self.assertEqual(('sdp 7', known), self.made().load())
 
-    def test_only_its_user_may_look(self):
+    def test_permissions(self):
         self.file.save('', {})
         self.assertEqual(0o700, self.directory.stat().st_mode & 0o777)
         self.assertEqual(0o600, self.file.path.stat().st_mode & 0o777)
@@ -88,12 +88,12 @@ class FileTest(Case):
         other.save('', {'paging': WORKS})
         self.assertEqual({}, self.file.load()[1])
 
-    def test_the_name_of_a_file(self):
+    def test_file_name(self):
         self.assertEqual(
             '_Fd00__1_-k2.Example_8443.json',
             self.made('[Fd00::1]-k2.Example/8443').path.name)
 
-    def test_directories_above_it_are_made(self):
+    def test_parent_directories_are_created(self):
         deep = verdicts.File(str(self.directory / 'a' / 'b'), '10.0.0.1')
         deep.save('v1', {'paging': WORKS})
         self.assertEqual(('v1', {'paging': WORKS}), deep.load())
@@ -101,7 +101,7 @@ class FileTest(Case):
             path for path in deep.path.parent.iterdir()
             if not path.name.endswith('.lock')})
 
-    def test_verdicts_of_others_are_kept(self):
+    def test_verdicts_of_other_services_are_kept(self):
         other = self.made()
         other.save('v1', {'paging': WORKS, 'sequence': WORKS})
         self.file.save('v1', {'fields:volumes': REFUSED})
@@ -109,8 +109,8 @@ class FileTest(Case):
             ('v1', {'paging': WORKS, 'sequence': WORKS,
                     'fields:volumes': REFUSED}), other.load())
 
-    def test_the_later_of_two_verdicts_counts(self):
-        """Another service has asked again since this one was started."""
+    def test_later_verdict_wins(self):
+        """Another service may have tried again since this one loaded it."""
         for before, after in (WORKS, REFUSED), (
                 REFUSED, Verdict(verdicts.WORKS, '', 200.0)):
             self.made().save('v1', {'paging': after})
@@ -139,14 +139,14 @@ class FileTest(Case):
 
     @ddt.data({'state': 'disabled'}, {'state': 'unknown'}, {'state': 'maybe'},
               {'time': 'soon'}, {'time': 'nan'}, {'time': 'inf'})
-    def test_no_verdict(self, odd):
+    def test_invalid_verdict(self, odd):
         self.write(json.dumps({'version': 'v1', 'verdicts': {'a': {
             'state': 'works', 'words': '', 'time': 1.0, **odd}}}))
         with self.assertLogs(verdicts.LOG, 'WARNING'):
             self.assertEqual(('', {}), self.file.load())
 
     def test_never_half_written(self):
-        """Who reads meanwhile sees the old file or the new one."""
+        """Concurrent readers see the old file or the new one."""
         self.file.save('v1', {'paging': WORKS})
         seen = []
         replace = os.replace
@@ -159,7 +159,7 @@ class FileTest(Case):
             self.file.save('v1', {'sequence': WORKS})
         self.assertEqual([('v1', {'paging': WORKS})], seen)
 
-    def test_a_full_disk_leaves_the_old_file_and_nothing_else(self):
+    def test_full_disk_leaves_only_the_old_file(self):
         self.file.save('v1', {'paging': WORKS})
         with mock.patch.object(verdicts.os, 'replace', autospec=True,
                                side_effect=OSError(28, 'full')):
@@ -168,8 +168,8 @@ class FileTest(Case):
         self.assertEqual(['10.0.0.1.json', '10.0.0.1.lock'],
                          sorted(os.listdir(self.directory)))
 
-    def test_a_directory_that_cannot_be_made(self):
-        """Loss is harmless: no error, and nothing in the way of the rest."""
+    def test_directory_that_cannot_be_created(self):
+        """Losing verdicts is harmless, so no error is raised."""
         self.directory.write_text('a file')
         self.file.save('v1', {'paging': WORKS})
         with self.assertLogs(verdicts.LOG, 'WARNING'):
@@ -192,7 +192,7 @@ class FileTest(Case):
             self.file.save('v1', {'sequence': WORKS})
             self.assertEqual({'paging': WORKS}, self.file.load()[1])
             holder.stdin.close()
-        # What is missing then is written with the next verdict.
+        # The next save writes what could not be saved.
         self.file.save('v1', {'sequence': WORKS, 'fields:volumes': WORKS})
         self.assertEqual({'paging', 'sequence', 'fields:volumes'},
                          set(self.file.load()[1]))

@@ -47,7 +47,7 @@ class Case(unittest.TestCase):
 
 @ddt.ddt
 class IsNamedTest(unittest.TestCase):
-    """ERR-8, SNP-1: of what is named there is one only."""
+    """ERR-8, SNP-1: named objects are unique."""
 
     @ddt.data((rest.VolumeGroup, 'name', True),
               (rest.VolumeGroup, 'quota', False),
@@ -57,7 +57,7 @@ class IsNamedTest(unittest.TestCase):
               (rest.Mapping, 'host volume', False),
               (rest.PeerVolume, 'local_volume', False))
     @ddt.unpack
-    def test(self, kind, fields, named):
+    def test_is_named(self, kind, fields, named):
         self.assertIs(named, writes.is_named(
             kind, dict.fromkeys(fields.split(), 1)))
 
@@ -94,13 +94,13 @@ class CreateTest(Case):
     def test_look_without_a_key(self):
         self.assertIsNone(self.look(self.create(quota=7)))
 
-    def test_look_of_the_caller(self):
+    def test_look_with_find_of_the_caller(self):
         found = rest.VolumeGroup(id=9)
         self.assertIs(found, self.look(self.create(
             find=lambda: found, name='one')))
 
     def test_look_by_key_and_parents(self):
-        """A reference that is no field cannot be looked for."""
+        """A reference that records do not have is not compared."""
         made = self.make(scripted.hits(*[
             {'id': id, 'name': 'v', 'volume_group': {
                 'ref': f'/volume_groups/{group}'}}
@@ -111,8 +111,8 @@ class CreateTest(Case):
         self.assertEqual(6, self.look(write).id)
         self.assertEqual({'name': 'v'}, self.query())
 
-    def test_look_at_one_whose_parent_is_not_told(self):
-        """VOL-1: there is no second volume of that name."""
+    def test_look_without_a_readable_parent(self):
+        """VOL-1: there is only one volume of that name."""
         group = rest.Ref('volume_groups', 2)
         for told, found in (({}, 5), ({'volume_group': None}, 5),
                             ({'volume_group': 'odd'}, 5),
@@ -123,7 +123,7 @@ class CreateTest(Case):
                 made.volumes, {'name': 'v', 'size': 3, 'volume_group': group}
             )), 'id', None), str(told))
 
-    def test_initiators_are_compared_here(self):
+    def test_initiators_are_compared_by_the_client(self):
         """INI-4: the array may have the port in another form."""
         made = self.make(scripted.hits(
             {'id': 5, 'pwwn': '50:01', 'host': {'ref': '/hosts/2'}},
@@ -152,7 +152,7 @@ class UpdateTest(Case):
                          (request.method, request.path, request.body))
 
     def test_reply(self):
-        """Not compared: it may show the change later."""
+        """It is not compared: the change may show later."""
         write = self.update(name='two')
         self.assertEqual('one', self.accept(
             write, b'{"id": 4, "name": "one"}').name)
@@ -179,11 +179,11 @@ class UpdateTest(Case):
         found = self.look(self.update(scripted.Reply(200, GROUP), name=name))
         self.assertEqual(4 if changed else None, getattr(found, 'id', None))
 
-    def test_look_at_what_is_gone(self):
+    def test_look_at_missing_object(self):
         with self.assertRaises(rest.NotFound):
             self.look(self.update(GONE, name='one'))
 
-    def test_look_at_another_object(self):
+    def test_look_at_reused_id(self):
         """OBJ-7."""
         write = self.update(scripted.Reply(200, GROUP),
                             names=['two', 'three'], name='one')
@@ -193,28 +193,28 @@ class UpdateTest(Case):
             self.look(write)
         self.assertEqual('/volume_groups/4', caught.exception.path)
 
-    def test_look_at_one_of_its_names(self):
+    def test_look_at_one_of_several_names(self):
         self.assertEqual(4, self.look(self.update(
             scripted.Reply(200, GROUP), names=['two', 'one'],
             quota=5)).id)
 
     @ddt.data((False, None), (True, 4))
     @ddt.unpack
-    def test_look_for_what_does_not_show(self, certain, found):
-        """A field that no record has, and one that the reply lacks."""
+    def test_look_for_unreadable_field(self, certain, found):
+        """One that no record has, and one that the reply lacks."""
         for fields in ({'iops_limit': 3}, {'description': 'x'}):
             write = self.update(scripted.Reply(200, GROUP), **fields)
             self.assertEqual(found, getattr(self.look(write, certain), 'id',
                                             None))
 
-    def test_what_shows_is_compared_where_it_is_certain(self):
+    def test_certain_look_compares_readable_fields(self):
         self.assertIsNone(self.look(self.update(
             scripted.Reply(200, GROUP), name='two', iops_limit=3),
             certain=True))
 
     @ddt.data((False, None), (True, 7))
     @ddt.unpack
-    def test_commands_show_later(self, certain, found):
+    def test_command_takes_effect_later(self, certain, found):
         """REP-8."""
         made = self.make(scripted.Reply(200, {'id': 7, 'state': 'idle'}))
         write = writes.Update(made.replication_sessions, 7,
@@ -240,7 +240,7 @@ class DeleteTest(Case):
         """OBJ-5."""
         self.assertIs(True, self.delete().accept(reply))
 
-    def test_a_web_page(self):
+    def test_html_reply(self):
         with self.assertRaises(rest.BadReply) as caught:
             self.delete().accept(b'<html>')
         self.assertEqual(('DELETE', '/volume_groups/4'),
@@ -248,15 +248,15 @@ class DeleteTest(Case):
 
     @ddt.data(({4, 5}, None), ({5}, True), (set(), True))
     @ddt.unpack
-    def test_look_of_the_caller(self, there, gone):
+    def test_look_with_find_of_the_caller(self, there, gone):
         self.assertIs(gone, self.look(self.delete(
             find=lambda: there, names=['one'])))
 
-    def test_nothing_to_look_for(self):
-        """Its id may be another's by now: it proves nothing (OBJ-7)."""
+    def test_look_without_names(self):
+        """The id may have been reused, so it proves nothing (OBJ-7)."""
         self.assertIsNone(self.look(self.delete(names=[''], name=None)))
 
-    def test_certain_and_nothing_to_look_for(self):
+    def test_certain_look_without_names(self):
         self.assertIs(True, self.look(self.delete(GONE), certain=True))
         self.assertIsNone(self.look(self.delete(
             scripted.Reply(200, GROUP)), certain=True))
@@ -270,7 +270,7 @@ class DeleteTest(Case):
         self.assertEqual({'name': 'one'}, self.query())
 
     def test_look_by_identity(self):
-        """The names tell whether what has the id is still it."""
+        """The names show whether the id still belongs to the object."""
         for name, gone in (('one', None), ('new', True)):
             self.make(scripted.hits(
                 {'id': 4, 'short_name': name, 'volume_group': {
@@ -302,7 +302,7 @@ class BulkDeleteTest(Case):
         with self.assertRaises(rest.BadReply):
             write.accept(b'<html>')
 
-    def test_look_of_the_caller(self):
+    def test_look_with_find_of_the_caller(self):
         there = {5, 6}
         write = self.delete(find=lambda: there)
         self.assertIsNone(self.look(write))
@@ -325,7 +325,7 @@ class BulkDeleteTest(Case):
         return self.run_steps(self.write.is_done())
 
     def test_done(self):
-        """One search; an id may be another object's by now (OBJ-7)."""
+        """One search by name; ids may have been reused (OBJ-7)."""
         names = {4: 'one', 5: 'two'}
         self.assertIs(True, self.is_done(scripted.hits(), names=names))
         self.assertEqual({'name__in': 'one,two'}, self.query())
@@ -336,7 +336,7 @@ class BulkDeleteTest(Case):
             names=names))
         self.assertEqual({5: {}}, self.write.left)
 
-    def test_done_by_what_they_share(self):
+    def test_done_by_a_shared_reference(self):
         for hosts, query in (((1, 2), {'volume.ref': '/volumes/7'}),
                              ((1, 1), {'host.ref': '/hosts/1'})):
             there = [{'id': id, 'host': {'ref': f'/hosts/{host}'},
@@ -351,14 +351,14 @@ class BulkDeleteTest(Case):
             self.assertEqual([4], list(write.left))
             self.assertEqual(query, self.query())
 
-    def test_what_was_seen_to_be_gone_is_done(self):
+    def test_done_without_another_search(self):
         write = self.delete(scripted.hits(), scripted.hits(),
                             names={4: 'one', 5: 'two'})
         self.look(write)
         self.assertIs(True, self.run_steps(write.is_done()))
 
-    def test_done_or_not_cannot_be_seen(self):
-        """No name, an error, no name shown, or a part of the list only."""
+    def test_done_cannot_be_determined(self):
+        """Names are missing, the search fails, or the list is incomplete."""
         names = {4: 'one', 5: 'two'}
         self.assertIsNone(self.is_done())
         self.assertIsNone(self.is_done(names={4: 'one'}))
@@ -371,17 +371,17 @@ class BulkDeleteTest(Case):
                 scripted.hits(*there, total=2), names=names))
             self.assertEqual([4, 5], list(self.write.left))
 
-    def test_done_as_the_caller_sees(self):
+    def test_done_with_find_of_the_caller(self):
         self.assertIs(True, self.is_done(find=lambda: {6}))
         self.assertIs(False, self.is_done(find=lambda: {5, 6}))
         self.assertEqual({5: {}}, self.write.left)
 
-    def test_certain(self):
+    def test_certain_look(self):
         write = self.delete(GONE, scripted.Reply(200, {'id': 5}))
         self.assertIsNone(self.look(write, certain=True))
         self.assertEqual({5: {}}, write.left)
 
-    def test_nothing_to_look_for(self):
+    def test_look_without_names(self):
         write = self.delete()
         self.assertIsNone(self.look(write))
         self.assertEqual([4, 5], list(write.left))
@@ -411,7 +411,7 @@ class BulkCreateTest(Case):
             group.id for group in self.create().accept(
                 b'{"hits": [{"id": 7}, {"id": 3}]}')])
 
-    def test_too_few_in_the_reply(self):
+    def test_too_few_objects_in_the_reply(self):
         with self.assertRaisesRegex(
                 rest.BadReply, '2 objects sent, 1 in the reply') as caught:
             self.create().accept(b'{"hits": [{"id": 7}]}')
@@ -425,7 +425,7 @@ class BulkCreateTest(Case):
         self.assertEqual([4, 5], [group.id for group in self.look(write)])
         self.assertIsNone(self.look(write))
 
-    def test_finds(self):
+    def test_look_with_find_of_the_caller(self):
         found = rest.VolumeGroup(id=9)
         write = self.create(scripted.hits(GROUP),
                             finds=[None, lambda: found])
@@ -489,22 +489,22 @@ class BulkUpdateTest(Case):
         self.accept(write, reply)
         return self.run_steps(write.is_done())
 
-    def test_done_as_the_reply_shows(self):
+    def test_done_shown_by_the_reply(self):
         self.assertIs(True, self.is_done(self.shown(5, 6).body))
 
     @ddt.data(b'{"hits": [{}, {"id": 2, "size": 6}]}',
               b'{"hits": [{"id": 2, "size": 5}, {"id": 1, "size": 6}]}',
               b'{"hits": [{"id": 1, "size": 5}, {"id": 2}]}')
-    def test_the_reply_does_not_show_it(self, reply):
+    def test_reply_without_the_change(self, reply):
         for sizes, done in (((5, 6), True), ((5, 1), False), ((5,), None),
                             ((5, None), None)):
             self.assertIs(done, self.is_done(reply, self.shown(*sizes)))
 
-    def test_an_empty_reply_needs_one_look_only(self):
+    def test_empty_reply_needs_only_one_search(self):
         self.assertIs(True, self.is_done(b'', self.shown(5, 6)))
 
-    def test_done_is_not_what_is_only_said(self):
-        """SEQ-1: what the array does not tell is no proof."""
+    def test_certain_look_is_no_proof(self):
+        """SEQ-1: a missing field proves nothing."""
         write = self.update(*[self.shown(5, None)] * 2)
         self.assertIs(True, self.look(write, certain=True))
         self.assertIsNone(self.run_steps(write.is_done()))
