@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""A double of the REST client, whose calls are recorded."""
+"""A double of the REST client that records its calls."""
 
 from unittest import mock
 
@@ -25,7 +25,7 @@ KINDS = ('host_auth_profiles', 'host_groups', 'hosts', 'mappings',
 
 
 class RecordedTest(doubles.TestCase):
-    """A test with a client; nothing is found unless a test says so."""
+    """A test with a client double, whose searches find nothing."""
 
     def setUp(self):
         super().setUp()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the array layer measures, whatever the array answers."""
+"""Usage of the array, whatever it answers."""
 
 import dataclasses
 import time
@@ -38,13 +38,13 @@ FIELDS = ('id', 'total', 'free', 'state', 'allocated', 'provisioned',
 VALUES = (st.none() | st.booleans() | st.integers() | st.floats()
           | st.text(max_size=5) | st.sampled_from((10 ** 400, '1e999', [])))
 OBJECTS = VALUES | st.dictionaries(st.sampled_from(FIELDS), VALUES)
-# With the shape of a reply more often than not.
+# Mostly in the shape of a reply.
 JSON = OBJECTS | st.fixed_dictionaries({
     'hits': st.lists(OBJECTS, max_size=2), 'total': VALUES})
 
 
 @ddt.ddt
-class MeterTest(simulated.SimulatedTest):
+class UsageTest(simulated.SimulatedTest):
 
     def setUp(self):
         super().setUp()
@@ -59,7 +59,7 @@ class MeterTest(simulated.SimulatedTest):
         self.control.set_written(self.volume.id, 8 * GIB)
 
     def read(self, calls=None):
-        """What is measured, in so many calls."""
+        """Read the usage; check the number of calls."""
         self.control.clear_journal()
         usage = self.array.system.usage()
         if calls is not None:
@@ -67,7 +67,7 @@ class MeterTest(simulated.SimulatedTest):
         return usage
 
     def warnings(self):
-        """Lines of the log that an operator gets to see."""
+        """Logged warnings about missing statistics."""
         return [line for line in self.log.output.splitlines()
                 if line.startswith('WARNING The statistics lack')]
 
@@ -102,7 +102,7 @@ class MeterTest(simulated.SimulatedTest):
         self.assertEqual(2, self.read(calls=2 + MORE).volumes)
         self.read(calls=2)
 
-    def test_five_minutes_of_load_are_asked_for(self):
+    def test_performance_is_averaged_over_five_minutes(self):
         self.read()
         asked = [e.query for e in self.control.journal()
                  if e.path.endswith('stats/system')]
@@ -112,8 +112,8 @@ class MeterTest(simulated.SimulatedTest):
     @ddt.data({'kind': 'status', 'status': 403}, {'kind': 'garbage'},
               {'kind': 'status', 'status': 500}, {'kind': 'reset'},
               {'kind': 'hang', 'seconds': 7200.0})
-    def test_what_is_missing_holds_nothing_up(self, fault):
-        """And is known again once it can be read."""
+    def test_failing_requests_do_not_block_the_rest(self, fault):
+        """Their values are back once they can be read again."""
         before = self.read()
         for path in ('stats/system', 'volumes', 'snapshots', 'hosts'):
             self.control.add_fault(path=path, method='GET', **fault)
@@ -129,7 +129,7 @@ class MeterTest(simulated.SimulatedTest):
         self.clock.advance(301)
         self.assertEqual(0.0, self.read().performance.iops_avg)
 
-    def test_an_array_without_statistics_is_mentioned_once(self):
+    def test_missing_statistics_are_logged_once(self):
         self.control.set_behaviors(statistics=False)
         for _ in range(3):
             self.assertIsNone(self.read().performance)
@@ -137,7 +137,7 @@ class MeterTest(simulated.SimulatedTest):
         self.assertEqual(1, len([w for w in self.warnings()
                                  if '404' in w]), self.log.output)
 
-    def test_warned_again_after_it_was_there(self):
+    def test_missing_statistics_are_logged_again_later(self):
         for there in (True, False, True, False):
             self.control.set_behaviors(statistics=there)
             self.read()
@@ -146,14 +146,14 @@ class MeterTest(simulated.SimulatedTest):
 
     @ddt.data({'kind': 'status', 'status': 500},
               {'kind': 'hang', 'seconds': 7200.0}, {'kind': 'garbage'})
-    def test_capacity_is_waited_for_a_minute(self, fault):
+    def test_capacity_is_retried_for_a_minute(self, fault):
         self.control.add_fault(path='system/capacity', **fault)
         began = self.clock.monotonic()
         self.assertRaises(rest.RestError, self.read)
         self.assertLessEqual(self.clock.monotonic() - began, 61)
 
-    def test_a_word_that_is_not_known_is_told_once(self):
-        """Section 7.1: nothing is left out for it, and ERR-6 may hold."""
+    def test_unknown_state_is_logged_once(self):
+        """Section 7.1: usage is still read in full; ERR-6 may apply."""
         for state in ('OFFLINE', 'SERVING', 'OFFLINE', 'online', 'SERVING'):
             self.control.set_behaviors(state=state)
             usage = self.read()
@@ -169,8 +169,8 @@ class MeterTest(simulated.SimulatedTest):
 
     @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'},
               {'kind': 'status', 'status': 502})
-    def test_an_array_that_is_not_online_at_first(self, fault):
-        """ERR-6: it is asked again, not taken to have no statistics."""
+    def test_statistics_that_fail_at_first(self, fault):
+        """ERR-6: they are requested again, not taken for unsupported."""
         self.client.capabilities._verdicts.pop('statistics')
         self.control.add_fault(path='stats/system', **fault)
         for _ in range(2):
@@ -184,13 +184,13 @@ class MeterTest(simulated.SimulatedTest):
         with mock.patch.object(time, 'monotonic', lambda: now + 301):
             self.assertEqual(0.0, self.read().performance.iops_avg)
 
-    def test_statistics_are_asked_for_in_any_state(self):
-        """Whether the array refuses them is for the array to say."""
+    def test_statistics_are_requested_in_any_state(self):
+        """It is up to the array to refuse them."""
         self.control.set_behaviors(state='OFFLINE', statistics=True)
         self.read()
         self.assertIn('GET stats/system', self.calls())
 
-    def test_a_state_that_cannot_be_read_stays_as_it_was(self):
+    def test_last_state_is_kept_if_it_cannot_be_read(self):
         for state, online in (('ONLINE', True), ('OFFLINE', False)):
             self.control.set_behaviors(state=state)
             self.read()
@@ -199,7 +199,7 @@ class MeterTest(simulated.SimulatedTest):
             self.assertEqual(online, self.read().online)
             self.control.clear_faults()
 
-    def test_no_state_at_all_is_taken_for_online(self):
+    def test_state_never_read_counts_as_online(self):
         self.control.add_fault(kind='status', status=403,
                                path='system/state')
         usage = self.read()
@@ -211,7 +211,7 @@ class MeterTest(simulated.SimulatedTest):
         usage = self.read()
         self.assertEqual((True, True), (usage.online, usage.degraded))
 
-    def test_the_id_of_the_array_needs_no_call_afterwards(self):
+    def test_array_id_is_cached(self):
         self.assertEqual('', self.array.system.known_id)
         self.read()
         self.control.clear_journal()
@@ -219,14 +219,14 @@ class MeterTest(simulated.SimulatedTest):
         self.assertTrue(self.array.system.id)
         self.assertEqual([], self.calls())
 
-    def test_an_empty_array_has_no_ratio(self):
+    def test_empty_array_has_no_ratio(self):
         self.control.set_written(self.volume.id, 0)
         usage = self.read()
         self.assertEqual((None, None), (usage.data_reduction,
                                         usage.total_reduction))
 
     def test_no_ratio_is_below_one(self):
-        """Metadata of an array that holds next to nothing."""
+        """On an almost empty array metadata may exceed the data."""
         usage = array_usage.ArrayUsage(capacity=rest.Capacity(
             id=1, total=10, free=5, allocated=1, provisioned=1, physical=4))
         self.assertEqual((1.0, 1.0), (usage.data_reduction,
@@ -238,30 +238,30 @@ def capacity(**fields):
     return scripted.hits({'id': 1, 'total': 100, 'free': 40, **fields})
 
 
-def measured(*script):
-    """What is measured of an array that answers so, and then 403."""
+def read_usage(*script):
+    """The usage of an array that sends these replies, then 403s."""
     client, adapter, _ = scripted.client(
         *script, *[scripted.refusal('no', 403)] * 20)
     return array_usage.UsageReader(client).read(), adapter
 
 
-class Odd(scripted.Adapter):
-    """Answers as it is told, by the path, again and again."""
+class PerPath(scripted.Adapter):
+    """Answers each path with its reply, any number of times."""
 
     def __init__(self, answers):
         super().__init__()
         self.answers = answers
 
     def send(self, request, **kwargs):
-        """Views and snapshots get the same answer."""
+        """Views and snapshots get the same reply."""
         path = parse.urlsplit(request.url).path.removeprefix('/api/v2/')
         self.script = [scripted.Reply(200, self.answers[path])]
         return super().send(request, **kwargs)
 
 
 @ddt.ddt
-class NonsenseTest(base.BaseTestCase):
-    """Answers that no array should give."""
+class InvalidReplyTest(base.BaseTestCase):
+    """Replies that no array should send."""
 
     def setUp(self):
         super().setUp()
@@ -271,24 +271,24 @@ class NonsenseTest(base.BaseTestCase):
               {'state': 7, 'allocated': 'much', 'physical': [],
                'provisioned_volumes': {}, 'logical': True})
     def test_total_and_free_are_enough(self, fields):
-        usage, _ = measured(capacity(**fields))
+        usage, _ = read_usage(capacity(**fields))
         self.assertEqual(rest.Capacity(id=1, total=100, free=40),
                          usage.capacity)
         self.assertIsNone(usage.data_reduction)
 
     @ddt.data((-5, 0), (101, 100), (10 ** 400, 100))
     @ddt.unpack
-    def test_free_is_part_of_the_whole(self, free, wanted):
-        usage, _ = measured(capacity(free=free))
+    def test_free_is_limited_to_total(self, free, wanted):
+        usage, _ = read_usage(capacity(free=free))
         self.assertEqual(wanted, usage.capacity.free)
 
     @ddt.data(0, -1, 10 ** 400)
-    def test_a_whole_that_makes_no_sense(self, total):
-        self.assertRaises(exceptions.ArrayNotSupported, measured,
+    def test_invalid_total(self, total):
+        self.assertRaises(exceptions.ArrayNotSupported, read_usage,
                           capacity(total=total))
 
     def test_negative_counts_and_huge_figures(self):
-        usage, _ = measured(
+        usage, _ = read_usage(
             capacity(provisioned_volumes=-3, physical=10 ** 400),
             scripted.refusal('no', 403),
             *[scripted.Reply(200, {'hits': [], 'total': -4})] * 4)
@@ -298,10 +298,10 @@ class NonsenseTest(base.BaseTestCase):
             usage.capacity, allocated=1))
         self.assertEqual(1.0, usage.data_reduction)
 
-    def test_figures_without_end(self):
-        """JSON has none, and Python reads them all the same."""
+    def test_infinite_numbers(self):
+        """They are not JSON, but Python reads them."""
         endless = scripted.Reply(200, b'{"hits": [], "total": 1e999}')
-        usage, _ = measured(
+        usage, _ = read_usage(
             capacity(), scripted.refusal('no', 403), *[endless] * 4,
             scripted.Reply(200, b'{"hits": [{"iops_avg": 5, "latency_inner": '
                                 b'NaN, "latency_outer": 1e999}]}'))
@@ -314,9 +314,9 @@ class NonsenseTest(base.BaseTestCase):
         if with_capacity:
             answers[0] = {'hits': [{'id': 1, 'total': 100, 'free': 40,
                                     'allocated': answers[0]}], 'total': 1}
-        odd = Odd(dict(zip(('system/capacity', 'system/state', 'volumes',
-                            'snapshots', 'hosts', 'stats/system'),
-                           answers, strict=True)))
+        odd = PerPath(dict(zip(('system/capacity', 'system/state', 'volumes',
+                                'snapshots', 'hosts', 'stats/system'),
+                               answers, strict=True)))
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='a', password='b',
                           deadline=1.0), odd, scripted.FakeClock())

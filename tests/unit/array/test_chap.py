@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""The calls of CHAP profiles."""
+"""REST calls for CHAP profiles."""
 
 from unittest import mock
 
@@ -44,7 +44,7 @@ class ProfilesTest(recorded.RecordedTest):
         self.assertEqual([FIND], self.calls())
 
     def test_find_without_a_search(self):
-        """QRY-2: then all of them are read."""
+        """QRY-2: all profiles are listed instead."""
         self.records.find.side_effect = rest.NotOffered('no')
         self.records.search.return_value = [
             rest.HostAuthProfile(7, 'other'), IDLE]
@@ -61,20 +61,20 @@ class ProfilesTest(recorded.RecordedTest):
             [CREATE, mock.call.host_auth_profiles.prove(name='me')],
             self.calls())
 
-    def test_ensure_one_that_is_there(self):
+    def test_ensure_existing_profile(self):
         self.records.create.side_effect = rest.Refused('name')
         self.records.find.return_value = IN_USE
         self.assertEqual((IN_USE, False), self.chap.ensure(LOGIN))
         self.assertEqual([CREATE, FIND], self.calls())
 
-    def test_ensure_one_that_is_refused(self):
+    def test_ensure_refused(self):
         refusal = rest.Refused('password')
         self.records.create.side_effect = refusal
         self.assertIs(refusal, self.raised(
             rest.Refused, self.chap.ensure, LOGIN))
 
-    def test_ensure_where_it_is_not_offered(self):
-        """Whatever a search shows then."""
+    def test_ensure_not_offered(self):
+        """Even if a search would find the profile."""
         self.records.create.side_effect = rest.NotOffered('no')
         self.records.find.return_value = IDLE
         self.raised(rest.NotOffered, self.chap.ensure, LOGIN)
@@ -92,8 +92,8 @@ class ProfilesTest(recorded.RecordedTest):
             [FIND, mock.call.host_auth_profiles.delete(8, name='me')],
             self.calls())
 
-    def test_discard_what_was_made_for_nothing(self):
-        """Where the array shows no profile, too."""
+    def test_discard_new_profile(self):
+        """Even if the array does not show profiles."""
         self.records.find.side_effect = rest.NotOffered('no')
         self.chap.discard('me', made=8)
         self.assertEqual([mock.call.host_auth_profiles.delete(8, name='me')],
@@ -101,8 +101,8 @@ class ProfilesTest(recorded.RecordedTest):
         self.records.search.side_effect = rest.NotOffered('no')
         self.assertRaises(rest.NotOffered, self.chap.discard, 'me')
 
-    def test_discard_what_an_earlier_operation_made(self):
-        """Its id may be another's by now (OBJ-7): it is looked for."""
+    def test_discard_profile_of_an_earlier_operation(self):
+        """Its id may have been reused (OBJ-7), so it is looked up."""
         self.records.create.return_value = IDLE
         self.records.find.return_value = rest.HostAuthProfile(9, 'me', 0, 0)
         self.chap.ensure(LOGIN)
@@ -111,14 +111,14 @@ class ProfilesTest(recorded.RecordedTest):
             [FIND, mock.call.host_auth_profiles.delete(9, name='me')],
             self.calls()[-2:])
 
-    def test_discard_what_is_not_there_or_in_use(self):
+    def test_discard_missing_or_used_profile(self):
         self.chap.discard('me')
         self.records.find.return_value = IN_USE
         self.chap.discard('me')
         self.assertEqual([FIND, FIND], self.calls())
 
     def shown(self):
-        """Give a profile; what tells that the array has done so."""
+        """Give a profile; return whether the array shows that."""
         self.chap.give(5, 'me', verify=self.verify)
         call, = self.client.hosts.update.call_args_list
         self.client.hosts.update.call_args_list.clear()
@@ -135,12 +135,12 @@ class ProfilesTest(recorded.RecordedTest):
         self.assertIs(False, self.chap.was_given(5, 'other'))
         self.assertIs(False, self.chap.was_given(6, 'me'))
 
-    def test_give_what_the_array_passes_over(self):
+    def test_give_ignored_by_the_array(self):
         self.records.find.return_value = IDLE
         self.assertIs(False, self.shown())
 
-    def test_give_where_the_array_does_not_tell(self):
-        """CHP-6: what cannot be seen may have been passed over."""
+    def test_give_that_cannot_be_verified(self):
+        """CHP-6: the array may have ignored what it does not show."""
         self.assertIs(False, self.shown())
         for found in (rest.HostAuthProfile(8, 'me'), rest.HostAuthProfile(
                 8, 'me', unread=frozenset({'hosts_count'}))):
@@ -160,7 +160,7 @@ class ProfilesTest(recorded.RecordedTest):
             self.calls())
         self.assertIs(False, self.chap.was_given(5, 'me'))
 
-    def test_of_others(self):
+    def test_profiles_of_others(self):
         ours = naming.chap_profile('iqn.1')
         self.records.search.return_value = [
             IN_USE, rest.HostAuthProfile(9, ours, 1),

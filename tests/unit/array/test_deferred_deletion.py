@@ -29,25 +29,25 @@ GIB = simulated.GIB
 ids = st.frozensets(st.integers(min_value=1, max_value=10 ** 9), max_size=5)
 
 
-class MarksTest(unittest.TestCase):
+class DeferredIdsTest(unittest.TestCase):
 
     @given(ids, ids, ids)
-    def test_what_is_written_is_read_back(self, volumes_, snapshots, homes):
+    def test_str_round_trip(self, volumes_, snapshots, homes):
         marks = deferred_deletion.DeferredIds(volumes_, snapshots, homes)
         self.assertEqual(
             marks, deferred_deletion.DeferredIds.parse(str(marks)))
 
     @given(st.text())
-    def test_other_text_is_passed_over(self, text):
+    def test_any_text_can_be_parsed(self, text):
         deferred_deletion.DeferredIds.parse(text)
 
-    def test_words_of_others(self):
+    def test_ids_among_other_words(self):
         self.assertEqual(
             deferred_deletion.DeferredIds(snapshots=frozenset({7})),
             deferred_deletion.DeferredIds.parse('very old, s7 sold x9 s v1a'))
 
 
-class HiddenTest(simulated.SimulatedTest):
+class DeferredDeletionTest(simulated.SimulatedTest):
 
     def setUp(self):
         super().setUp()
@@ -60,18 +60,18 @@ class HiddenTest(simulated.SimulatedTest):
         self.view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                      lasting=True)
 
-    def hide(self):
+    def defer(self):
         self.assertTrue(self.array.deferred.is_volume_needed(self.source))
         self.array.deferred.defer_volume(self.source)
 
     def delete_clone(self):
-        """With the snapshot that was made for it."""
+        """Delete the clone, and the snapshot made for it."""
         self.array.snapshots.delete(self.view.view, self.view.group)
         self.array.snapshots.delete(self.snapshot.snapshot,
                                     self.snapshot.group)
 
-    def test_hidden_and_reclaimed(self):
-        self.hide()
+    def test_deferred_and_purged(self):
+        self.defer()
         name = f'cdel-{self.source.volume}'
         self.assertEqual([name], self.leftovers()['volumes'])
         self.assertFalse(self.array.deferred.purge(self.source.group).gone)
@@ -79,19 +79,19 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertTrue(self.array.deferred.purge(self.source.group).empty)
         self.array.volumes.delete_group(self.source.group, [])
         self.assertEqual(self.before, self.leftovers())
-        # And again, by somebody who was late.
+        # Another service purges the same group afterwards.
         self.assertTrue(self.array.deferred.purge(self.source.group).gone)
 
-    def test_hiding_twice(self):
-        self.hide()
-        self.hide()
+    def test_deferring_twice(self):
+        self.defer()
+        self.defer()
         [found] = self.array.deferred.groups()
         self.assertEqual({self.source.volume}, found.ids.volumes)
         self.assertEqual('cvg-1', found.group.name)
 
-    def test_what_was_not_deleted_stays(self):
-        """A snapshot of somebody else's keeps the volume."""
-        self.hide()
+    def test_volume_with_foreign_snapshot_stays(self):
+        """A snapshot that is not Cinder's keeps the volume."""
+        self.defer()
         self.array.snapshots.create('theirs', self.source)
         self.delete_clone()
         self.assertFalse(self.array.deferred.purge(self.source.group).gone)
@@ -99,9 +99,9 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertEqual({self.source.volume},
                          self.array.deferred.groups()[0].ids.volumes)
 
-    def test_a_volume_without_a_name_stays_noted(self):
-        """OBJ-7: whose the id is cannot be seen then; next time it may."""
-        self.hide()
+    def test_volume_without_a_name_stays_recorded(self):
+        """OBJ-7: its id might be another's, so it is purged next time."""
+        self.defer()
         self.delete_clone()
         nameless = [rest.Volume(id=self.source.volume)]
         with mock.patch.object(self.client.volumes, 'search', autospec=True,
@@ -112,7 +112,7 @@ class HiddenTest(simulated.SimulatedTest):
                          self.array.deferred.groups()[0].ids.volumes)
         self.assertTrue(self.array.deferred.purge(self.source.group).empty)
 
-    def test_somebody_elses_snapshot_is_named(self):
+    def test_error_names_foreign_snapshot(self):
         self.array.snapshots.create('theirs', self.source)
         error = self.assertRaises(exceptions.ObjectInUse,
                                   self.array.deferred.is_volume_needed,
@@ -120,8 +120,8 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertIn('cvg-1:theirs', str(error))
         self.assertNotIn('ccs-2', str(error))
 
-    def test_a_view_whose_source_is_null(self):
-        """A view has a source: null is no more than a missing field."""
+    def test_view_whose_source_is_null(self):
+        """A view always has a source: null is like a missing field."""
         view, = self.client.snapshots.search(short_name='cv-2')
         views = [dataclasses.replace(view, source=None)]
         with mock.patch.object(images, 'holders', autospec=True,
@@ -131,8 +131,8 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertTrue(
             self.array.deferred.is_snapshot_needed(self.snapshot, views))
 
-    def test_a_note_that_cannot_be_read_is_not_written_over(self):
-        """What else is hidden in the group would never be deleted."""
+    def test_unreadable_record_is_not_overwritten(self):
+        """Other deferred objects of the group would never be deleted."""
         told = {'id': self.source.group, 'name': 'cvg-1'}
         for odd in (told, {**told, 'description': ['a']}):
             self.sim.control.clear_journal()
@@ -144,7 +144,7 @@ class HiddenTest(simulated.SimulatedTest):
                     self.array.deferred.defer_volume, self.source)
             self.assertEqual([], self.calls())
 
-    def test_nothing_hidden_costs_one_call(self):
+    def test_nothing_deferred_costs_one_call(self):
         self.sim.control.clear_journal()
         self.assertEqual(deferred_deletion.Purged(),
                          self.array.deferred.purge(self.source.group))

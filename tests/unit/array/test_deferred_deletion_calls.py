@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""The calls that hide what clones need, and delete it later."""
+"""REST calls that defer a deletion, and carry it out later."""
 
 from unittest import mock
 
@@ -31,12 +31,12 @@ TAKEN = objects.ArraySnapshot(snapshot=5, group=3)
 
 
 def a_group(note=''):
-    """Group 3 with what it hides."""
+    """Group 3, with its record of deferred deletions."""
     return rest.VolumeGroup(3, name='cvg-1', description=(
         f'mine [cinder deleted: {note}]' if note else 'mine'))
 
 
-class RecordedHiddenTest(recorded.RecordedTest):
+class RecordedDeferredTest(recorded.RecordedTest):
 
     def setUp(self):
         super().setUp()
@@ -50,45 +50,45 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.live = []
 
     def update(self, id, names, description):
-        """Take the note."""
+        """Accept the description."""
         return rest.VolumeGroup(id, name='cvg-1', description=description)
 
-    def noted(self, note):
-        """That the group notes this, and keeps the rest of its text."""
+    def assert_recorded(self, note):
+        """The group records this, and keeps the rest of its text."""
         self.groups.update.assert_called_once_with(
             3, names=['cvg-1'], description=a_group(note).description)
 
-    def test_hide_a_volume(self):
+    def test_defer_a_volume(self):
         self.deferred.defer_volume(
             objects.ArrayVolume(group=3, volume=7), ['cv-1'])
-        self.noted('v7')
+        self.assert_recorded('v7')
         self.client.volumes.update.assert_called_once_with(
             7, names=['cv-1', 'cdel-7'], name='cdel-7')
 
-    def test_hide_a_volume_of_any_name(self):
+    def test_defer_a_volume_of_any_name(self):
         self.deferred.defer_volume(objects.ArrayVolume(group=3, volume=7))
         self.client.volumes.update.assert_called_once_with(
             7, names=[], name='cdel-7')
 
-    def test_hide_a_clone(self):
-        """Its group tells which one holds its source."""
+    def test_defer_a_clone(self):
+        """Its group records the group of its source."""
         self.deferred.defer_volume(objects.ArrayVolume(
             group=3, volume=7, parent=1, parent_group=4))
-        self.noted('v7 g4')
+        self.assert_recorded('v7 g4')
 
-    def test_hide_a_view(self):
+    def test_defer_a_view(self):
         self.live = [SNAPSHOT]
         self.deferred.defer_volume(objects.ArrayVolume(
             group=3, view=5, volsnap=1, parent=2))
-        self.noted(f's5={ONE}')
+        self.assert_recorded(f's5={ONE}')
 
-    def test_hide_a_snapshot_beside_others(self):
+    def test_defer_one_more_snapshot(self):
         self.groups.get.return_value = a_group('v9 s4')
         self.live = [rest.Snapshot(4, short_name='cs-0'), SNAPSHOT]
         self.deferred.defer_snapshot(TAKEN)
-        self.noted(f'v9 s4 s5={ONE}')
+        self.assert_recorded(f'v9 s4 s5={ONE}')
 
-    def test_the_note_is_cut_off(self):
+    def test_truncated_record(self):
         self.groups.update.side_effect = None
         self.groups.update.return_value = a_group()
         error = self.raised(exceptions.ObjectInUse, self.deferred.defer_volume,
@@ -99,7 +99,7 @@ class RecordedHiddenTest(recorded.RecordedTest):
             str(error))
         self.assertEqual([], self.calls('volumes'))
 
-    def test_reclaim_all(self):
+    def test_purge_all(self):
         self.groups.get.return_value = a_group(f'v7 s5={ONE} g4')
         self.live = [SNAPSHOT]
         self.client.volumes.search.return_value = [
@@ -115,8 +115,8 @@ class RecordedHiddenTest(recorded.RecordedTest):
                                       volume_group=GROUP),
              mock.call.volumes.some(volume_group=GROUP)], self.calls()[-3:])
 
-    def test_reclaim_beside_volumes_that_stay(self):
-        """What is gone may have been a clone; else its source stays."""
+    def test_purge_while_other_volumes_stay(self):
+        """The source may be purged only if the clone is gone."""
         self.client.volumes.some.return_value = ([mock.sentinel.other], True)
         self.groups.get.return_value = a_group('v7 g4')
         for needed, source_groups in ((), {4}), ({7}, ()):
@@ -125,8 +125,8 @@ class RecordedHiddenTest(recorded.RecordedTest):
                     source_groups=frozenset(source_groups)),
                 self.deferred.purge(3, frozenset(needed)))
 
-    def test_reclaim_a_snapshot_among_several(self):
-        """One of another name has the id by now (OBJ-7)."""
+    def test_purge_a_snapshot_among_several(self):
+        """One of the ids now belongs to a snapshot of another name (OBJ-7)."""
         self.groups.get.return_value = a_group(f's4={ONE} s5={ONE} s6')
         self.live = [rest.Snapshot(4, short_name='other'), SNAPSHOT,
                      rest.Snapshot(6, short_name='cs-6', num_of_clones=1)]
@@ -134,10 +134,10 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.assertEqual([mock.call.snapshots.delete(
             5, names=['cs-1'], volume_group=GROUP)],
             self.calls('snapshots.delete'))
-        self.noted(f's4={ONE} s6')
+        self.assert_recorded(f's4={ONE} s6')
 
-    def test_a_snapshot_with_views(self):
-        """Those of deleted volumes need it, those of others forbid it."""
+    def test_snapshot_with_views(self):
+        """Cinder's views need it; views of others are an error."""
         view = rest.Snapshot(6, name='vg:cv-2', short_name='cv-2',
                              source=SNAPSHOT.ref)
         self.assertIs(True, self.deferred.is_snapshot_needed(

@@ -18,7 +18,7 @@ from tests.unit import simulated
 GIB = simulated.GIB
 
 
-class SurveyTest(simulated.SimulatedTest):
+class DeferredReportTest(simulated.SimulatedTest):
 
     profile = 'sdp'
 
@@ -32,14 +32,14 @@ class SurveyTest(simulated.SimulatedTest):
         return volumes.create(self.array, name=name, group_name=f'g-{name}',
                               size=GIB, dedup=True)
 
-    def survey(self):
+    def report(self):
         return deferred_report.read(self.client, self.array.deferred.groups())
 
-    def test_nothing_is_hidden(self):
-        self.assertEqual(deferred_report.DeferredReport((), ()), self.survey())
+    def test_nothing_is_deferred(self):
+        self.assertEqual(deferred_report.DeferredReport((), ()), self.report())
 
     def test_volume(self):
-        """With what was taken of it, and nothing of its neighbour."""
+        """With its own snapshots, and none of other volumes."""
         self.array.snapshots.create('cs-2', self.source)
         view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                 lasting=True)
@@ -49,16 +49,16 @@ class SurveyTest(simulated.SimulatedTest):
         self.assertEqual(deferred_report.DeferredReport((deferred_report.Item(
             'volume', self.source.volume, f'cdel-{self.source.volume}',
             'g-cv-1', GIB, ('cs-1', 'cs-2')),), (self.source.group,)),
-            self.survey())
+            self.report())
         self.assertIsNotNone(view.view)
 
     def test_snapshot_and_view(self):
-        """A view of it needs it; nothing needs the view."""
+        """The view needs the snapshot; nothing needs the view."""
         view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                 lasting=True)
         self.array.deferred.defer_snapshot(self.snapshot)
         self.array.deferred.defer_volume(view)
-        found = self.survey()
+        found = self.report()
         self.assertEqual((self.source.group,), found.groups)
         self.assertCountEqual([
             ('snapshot', self.snapshot.snapshot, 'cs-1', 'g-cv-1', GIB,
@@ -74,5 +74,5 @@ class SurveyTest(simulated.SimulatedTest):
                                                       '2 thin clones')):
             self.array.snapshots.create_thin_clone(
                 name, self.snapshot, self.source.volume)
-            item, = self.survey().items
+            item, = self.report().items
             self.assertEqual((text,), item.needed_by)

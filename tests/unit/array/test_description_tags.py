@@ -19,7 +19,7 @@ from cinder_k2.array import description_tags
 _TEXT = st.text(st.characters(exclude_characters='[]'), max_size=40)
 
 
-class NotesTest(testtools.TestCase):
+class DescriptionTagsTest(testtools.TestCase):
 
     def test_no_description(self) -> None:
         self.assertEqual('', description_tags.read(None, 'name'))
@@ -32,7 +32,7 @@ class NotesTest(testtools.TestCase):
             'of the admin', description_tags.write(noted, 'name', ''))
 
     @hypothesis.given(_TEXT, _TEXT, _TEXT)
-    def test_notes_do_not_disturb_each_other(
+    def test_tags_are_independent(
             self, own: str, first: str, second: str) -> None:
         text = description_tags.write(
             description_tags.write(own, 'a', first), 'b', 'x' + second)

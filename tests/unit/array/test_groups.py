@@ -27,11 +27,11 @@ class GroupsTest(simulated.SimulatedTest):
         self.group = self.array.groups.create('ccg-1', True)
         self.sim.control.clear_journal()
 
-    def test_made_groups_are_known(self):
+    def test_created_group_needs_no_lookup(self):
         self.assertEqual(self.group, self.array.groups.known('ccg-1', True))
         self.assertEqual([], self.calls())
 
-    def test_others_are_looked_up_once(self):
+    def test_other_group_is_looked_up_once(self):
         made = self.array.volumes.create_group('ccg-2', False)
         self.sim.control.clear_journal()
         for _ in range(2):
@@ -39,19 +39,19 @@ class GroupsTest(simulated.SimulatedTest):
                              self.array.groups.known('ccg-2', True))
         self.assertEqual(['GET volume_groups'], self.calls())
 
-    def test_until_they_are_forgotten(self):
+    def test_forgotten_group_is_looked_up_again(self):
         self.array.groups.forget('ccg-1')
         self.array.groups.known('ccg-1', True)
         self.assertEqual(['GET volume_groups'], self.calls())
 
-    def test_what_is_gone_is_made_again(self):
+    def test_missing_group_is_created_again(self):
         self.array.volumes.delete_group(self.group.id, [])
         made = self.array.groups.ensure('ccg-1', True)
         self.assertNotEqual(self.group.id, made.id)
         self.assertEqual(made, self.array.groups.known('ccg-1', True))
 
-    def test_another_service_may_be_quicker(self):
-        """Its group has a volume already, so it cannot be taken over."""
+    def test_group_created_by_another_service(self):
+        """It has a volume already, so creating it is refused."""
         find, early = self.array.groups.find, [None]
         self.array.volumes.create('theirs', GIB, self.group.id)
         self.array.groups.find = lambda name: (
@@ -59,7 +59,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertEqual(self.group.id,
                          self.array.groups.ensure('ccg-1', True).id)
 
-    def test_other_refusals_are_said(self):
+    def test_other_refusals_are_raised(self):
         self.array.groups.forget('ccg-1')
         self.assertRaises(rest.Refused, self.array.groups.ensure,
                           'x' * 50, True)
@@ -77,15 +77,15 @@ class GroupsTest(simulated.SimulatedTest):
             self.group.id, 'ccg-1'))
         self.assertEqual({}, self.leftovers())
 
-    def test_a_group_without_a_name_may_be_shared(self):
-        """Taken for a volume's own it would be deleted with the volume."""
+    def test_group_without_a_name_may_be_shared(self):
+        """If taken for a volume's own, it would be deleted with it."""
         nameless = rest.VolumeGroup(id=self.group.id)
         with mock.patch.object(self.client.volume_groups, 'get',
                                autospec=True, return_value=nameless):
             self.assertRaises(exceptions.GroupNotSupported,
                               self.array.groups.is_shared, self.group.id)
 
-    def test_where_a_volume_is(self):
+    def test_group_of_a_volume(self):
         volume = self.array.volumes.create('v', GIB, self.group.id)
         self.assertEqual(self.group.id, self.array.groups.group_of(volume))
         self.assertTrue(self.array.groups.is_shared(self.group.id))
@@ -95,7 +95,7 @@ class GroupsTest(simulated.SimulatedTest):
                           self.array.groups.group_of, 1)
         self.assertRaises(rest.NotFound, self.array.groups.group_of, 999)
 
-    def test_a_refusal_of_a_full_group(self):
+    def test_refusal_because_the_group_is_full(self):
         refusal = rest.Refused('no')
         groups.check_room('ccg-1', groups.Group(1, True, 31), refusal)
         error = self.assertRaises(

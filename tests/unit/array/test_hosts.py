@@ -47,13 +47,13 @@ class HostsTest(simulated.SimulatedTest):
 
 
 class ByNameTest(HostsTest):
-    """Arrays that do not search for initiators."""
+    """Arrays that cannot search for initiators."""
 
     def setUp(self):
         super().setUp()
         search = self.client.host_iqns.search
 
-        # All can be listed, unless a test says otherwise.
+        # All initiators can be listed, unless a test says otherwise.
         def listed(*conditions):
             if self.by_host and conditions and conditions[0].field == 'host':
                 return search(*conditions)
@@ -66,7 +66,7 @@ class ByNameTest(HostsTest):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_initiators_are_compared_where_they_are_listed(self):
+    def test_listed_initiators_are_compared(self):
         host = self.make('theirs', IQN.upper())
         self.make(self.name, OTHER)
         self.assertEqual(host, self.hosts.locate(self.sought()).host)
@@ -89,20 +89,20 @@ class ByNameTest(HostsTest):
                          self.hosts.locate(self.sought()))
         self.assertIsNone(self.hosts.owners(self.sought()))
 
-    def test_verified_where_only_names_are_shown(self):
-        """An id is not the host's unless its name shows that."""
+    def test_verify_by_name(self):
+        """The id is the host's only if the name shows that."""
         self.blind = True
         host = self.make('theirs', IQN)
         self.assertRaises(rest.OtherObject, self.hosts.verify, host,
                           self.sought())
         self.hosts.verify(self.make(self.name), self.sought())
 
-    def test_nobody_has_the_initiators(self):
-        """Unlike above, the array shows that."""
+    def test_no_host_has_the_initiators(self):
+        """This is certain, since the array lists them."""
         self.assertEqual({}, self.hosts.owners(self.sought()))
 
-    def test_host_of_somebody_else(self):
-        """What it has is as its administrator wants it."""
+    def test_foreign_host_found_by_name(self):
+        """Its administrator has chosen its initiators."""
         self.blind = True
         host = self.make('theirs')
         self.assertEqual(
@@ -111,8 +111,8 @@ class ByNameTest(HostsTest):
         self.assertEqual({host: {}}, self.hosts.owners(
             self.sought(names=['theirs'])))
 
-    def test_initiators_of_a_host_are_shown(self):
-        """One with others' initiators is not the one."""
+    def test_host_of_the_name_with_other_initiators(self):
+        """A host that has only other initiators does not count."""
         self.blind = self.by_host = True
         host = self.make('theirs', OTHER)
         sought = self.sought(IQN, names=['theirs'])
@@ -120,7 +120,7 @@ class ByNameTest(HostsTest):
         self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(
             self.sought(IQN, OTHER.upper(), names=['theirs'])))
 
-    def test_host_without_any_initiator_is_ours_by_our_name_only(self):
+    def test_host_without_initiators_needs_our_name(self):
         self.blind = self.by_host = True
         self.make('theirs')
         sought = self.sought(names=['theirs'])
@@ -128,8 +128,8 @@ class ByNameTest(HostsTest):
         host = self.make(self.name)
         self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(sought))
 
-    def test_host_of_ours_may_lack_initiators(self):
-        """Until it is mapped, which is the last step."""
+    def test_our_host_may_lack_initiators(self):
+        """Until a volume is mapped, which is the last step."""
         self.blind = True
         host = self.make(self.name)
         self.assertEqual(self.found(host, (IQN,), by_name=True),
@@ -143,7 +143,7 @@ class ByNameTest(HostsTest):
                              self.hosts.locate(self.sought()))
             self.assertEqual(calls, len(self.calls()), self.calls())
 
-    def test_host_of_ours_that_was_made_just_now(self):
+    def test_our_host_just_created(self):
         self.blind = True
         host = self.hosts.create(self.name)
         with mock.patch.object(self.client.host_iqns, 'prove',
@@ -152,7 +152,7 @@ class ByNameTest(HostsTest):
         self.assertEqual(self.found(host, by_name=True),
                          self.hosts.locate(self.sought()))
 
-    def test_the_doubt_is_told_once(self):
+    def test_unverified_host_is_logged_once(self):
         self.blind = True
         self.make('theirs')
         with mock.patch.object(hosts.LOG, 'warning', autospec=True) as tell:
@@ -160,16 +160,16 @@ class ByNameTest(HostsTest):
                 self.hosts.locate(self.sought(names=['theirs']))
         self.assertEqual(1, tell.call_count)
 
-    def test_cleared(self):
-        """It is made anew, for its initiators may be another's."""
+    def test_clear(self):
+        """It is created again, as its initiators may be another host's."""
         host = self.make(self.name)
         self.assertEqual(
             self.found(None, (IQN,)),
             self.hosts.clear(self.found(host, (IQN,), by_name=True)))
         self.assertIsNone(self.client.hosts.find(name=self.name))
 
-    def test_not_cleared(self):
-        """One that was found by initiators, or that the array keeps."""
+    def test_clear_does_not_delete(self):
+        """One found by initiators, or whose deletion is refused."""
         for by_name, initiators in ((False, []), (True, [OTHER])):
             host = self.make(f'host{len(initiators)}', *initiators)
             found = self.found(host, (IQN,), by_name=by_name)
@@ -178,7 +178,7 @@ class ByNameTest(HostsTest):
 
 
 class SimilarNameTest(simulated.SimulatedTest):
-    """Arrays that show the WWPNs of a host, but do not search for them."""
+    """Arrays that list the WWPNs of a host, but cannot search by WWPN."""
 
     profile = 'known'
 
@@ -187,7 +187,7 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.hosts = self.array.fc_hosts
         self.backing = volumes.create(self.array, name='v', group_name='g',
                                       size=simulated.GIB, dedup=True)
-        # The array shows what it does not offer.
+        # Find out what the array does not offer.
         for registry in (self.hosts, self.array.iscsi_hosts):
             registry.locate(hosts.Sought((PORTS[0],)))
 
@@ -200,7 +200,7 @@ class SimilarNameTest(simulated.SimulatedTest):
         return host.id
 
     def registered(self, *ports, name='node1', **more):
-        """A host that was registered with these when it connected."""
+        """A host that was registered when it connected with these WWPNs."""
         return self.make(naming.host(name, ports), *ports, **more)
 
     def sought(self, *ports):
@@ -212,7 +212,7 @@ class SimilarNameTest(simulated.SimulatedTest):
                          self.hosts.locate(sought))
         self.assertIsNone(self.hosts.owners(sought))
 
-    def test_registered_with_more(self):
+    def test_host_registered_with_more_wwpns(self):
         host = self.registered(*PORTS[:2])
         sought = self.sought(PORTS[0].upper())
         self.assertEqual(hosts.HostInitiators(host),
@@ -221,13 +221,13 @@ class SimilarNameTest(simulated.SimulatedTest):
                          self.hosts.owners(sought))
         self.hosts.verify(host, sought)
 
-    def test_what_it_lacks(self):
+    def test_missing_wwpns(self):
         host = self.registered(*PORTS[:2])
         self.assertEqual(hosts.HostInitiators(host, missing=(PORTS[2],)),
                          self.hosts.locate(self.sought(*PORTS[1:3])))
 
-    def test_requests(self):
-        """Names that were seen lately are not asked for again."""
+    def test_number_of_requests(self):
+        """Names that were read recently are not read again."""
         self.registered(*PORTS[:2])
         self.make('theirs', PORTS[2])
         for calls in (2 + 1 + 2 + 1, 2 + 1 + 1):
@@ -237,14 +237,14 @@ class SimilarNameTest(simulated.SimulatedTest):
             self.assertEqual([], [each for each in self.sim.control.journal()
                                   if each.status >= 400])
 
-    def test_one_that_has_the_name_is_enough(self):
+    def test_exact_name_needs_no_further_search(self):
         self.registered(*PORTS[:2])
         host = self.registered(PORTS[2])
         self.sim.control.clear_journal()
         self.assertEqual(host, self.hosts.locate(self.sought(PORTS[2])).host)
         self.assertNotIn('GET mappings', self.calls())
 
-    def test_others(self):
+    def test_hosts_that_do_not_match(self):
         """Of another name, with other WWPNs, or without a volume."""
         self.registered(PORTS[0], name='node2')
         self.make('cinder-node1', PORTS[1])
@@ -253,13 +253,13 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.registered()
         self.assert_not_found(PORTS[0], PORTS[1], PORTS[3])
 
-    def test_one_that_had_another_name(self):
+    def test_host_with_a_former_name(self):
         host = self.registered(*PORTS[:2])
         self.assertEqual(host, self.hosts.locate(hosts.Sought(
             (PORTS[0],), (naming.host('2000aa', [PORTS[0]]),
                           naming.host('node1', [PORTS[0]]), 'aa0002'))).host)
 
-    def test_hosts_that_the_caller_knows(self):
+    def test_hosts_known_to_the_caller(self):
         host = self.registered(PORTS[0], name='node2', mapped=False)
         self.assertEqual({host: {PORTS[0]: mock.ANY}}, self.hosts.owners(
             self.sought(*PORTS[:2]), [host]))
@@ -270,15 +270,15 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.assertRaises(exceptions.HostConflict, self.hosts.locate, sought)
         self.assertEqual(both, self.hosts.owners(sought))
 
-    def test_one_that_is_gone_meanwhile(self):
+    def test_host_deleted_meanwhile(self):
         self.registered(*PORTS[:2])
         with mock.patch.object(
                 self.client.hosts, 'get', autospec=True,
                 side_effect=rest.NotFound('gone', mock.Mock(), status=404)):
             self.assert_not_found(PORTS[0])
 
-    def test_through_a_host_group(self):
-        """Its mappings name no host."""
+    def test_mappings_of_host_groups(self):
+        """They name a group or nothing, never the host."""
         same_id = self.registered(*PORTS[:2], mapped=False)
         with mock.patch.object(
                 self.client.mappings, 'some', autospec=True,
@@ -288,7 +288,7 @@ class SimilarNameTest(simulated.SimulatedTest):
             self.assert_not_found(PORTS[0])
 
     def test_without_names(self):
-        """Those of a reconciliation: no call."""
+        """As in a reconciliation: no call is made."""
         self.registered(*PORTS[:2])
         sought = hosts.Sought((PORTS[0],))
         self.sim.control.clear_journal()
@@ -297,7 +297,7 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.assertFalse(sought.may_have(naming.host('node1', PORTS)))
 
     def test_over_iscsi(self):
-        """A host has one IQN: with another one it is another host."""
+        """A host has only one IQN; another IQN means another host."""
         host = self.client.hosts.create(name=naming.host('node1', [OTHER]),
                                         type='Linux')
         self.client.host_iqns.create(iqn=OTHER, host=host.ref)
@@ -310,26 +310,26 @@ class SimilarNameTest(simulated.SimulatedTest):
 
 class ChangeTest(HostsTest):
 
-    def test_made_anew_by_its_name(self):
-        """HST-1: what a killed service left is taken over."""
+    def test_create_takes_over_host_of_that_name(self):
+        """HST-1: a killed service may have left it."""
         host = self.hosts.create(self.name)
         self.assertEqual(host, self.hosts.create(self.name))
         self.assertEqual('Linux', self.client.hosts.get(host).type)
 
-    def test_ours(self):
+    def test_our_host(self):
         host = self.hosts.ours(self.make(self.name))
         self.assertEqual(self.name, host.name)
         self.assertIsNone(self.hosts.ours(self.make('theirs')))
 
     def test_known_in_another_spelling(self):
-        """INI-5: found once, it is searched for in that spelling."""
+        """INI-5: once found, it is searched for in that spelling."""
         spelling = IQN.replace('node', 'Node')
         host = self.make('theirs', spelling)
         self.assertIsNone(self.hosts.locate(self.sought()).host)
         self.assertEqual(host, self.hosts.locate_in_any_case([IQN]).host)
         self.assertEqual(host, self.hosts.locate(self.sought()).host)
 
-    def test_released_and_adopted(self):
+    def test_release_and_adopt(self):
         """INI-2."""
         host = self.make('a', IQN)
         record = self.hosts.initiators(host)[IQN]
@@ -340,8 +340,8 @@ class ChangeTest(HostsTest):
         self.hosts.adopt_initiator(other, record, IQN, self.fail)
         self.assertEqual({IQN: record}, self.hosts.initiators(other))
 
-    def test_added_and_not_shown(self):
-        """INI-2: its record is not known then."""
+    def test_added_initiator_is_not_shown(self):
+        """INI-2: the id of its record is unknown then."""
         host = self.make('a')
         self.sim.control.set_behaviors(create_reply='empty',
                                        refuse_unlisted='400',
@@ -351,8 +351,8 @@ class ChangeTest(HostsTest):
         record, = self.sim.control.leftovers()['host_iqns']
         self.assertEqual(IQN, record['iqn'])
 
-    def test_adopted_by_its_name(self):
-        """Where the array does not change records of initiators."""
+    def test_adopt_by_name(self):
+        """If the array refuses to change records of initiators."""
         host = self.make('a')
         with mock.patch.object(self.client.host_iqns, 'update',
                                autospec=True,

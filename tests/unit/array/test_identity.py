@@ -48,27 +48,27 @@ class IdentityTest(simulated.SimulatedTest):
 
 class VolumeTest(IdentityTest):
 
-    def test_the_name_is_right(self):
+    def test_name_matches(self):
         self.assertIs(self.volume,
                       self.identity.volume(self.volume, ['cv-1', 'cv-2']))
         self.assertEqual(['GET volumes'], self.calls())
 
-    def test_the_second_name(self):
+    def test_second_name_matches(self):
         self.assertIs(self.volume,
                       self.identity.volume(self.volume, ['cv-0', 'cv-1']))
 
     def test_no_such_name(self):
         self.assertIsNone(self.identity.volume(self.volume, ['cv-2']))
 
-    def test_the_name_is_of_another_id(self):
-        """OBJ-7: what is known of the old one need not hold."""
+    def test_name_belongs_to_another_id(self):
+        """OBJ-7: stored properties of the old id may not apply."""
         stored = dataclasses.replace(self.volume, volume=999, group=998)
         self.assertEqual(
             dataclasses.replace(self.volume, shared=True, has_clones=True),
             self.identity.volume(stored, ['cv-1']))
 
-    def test_ids_that_are_current_or_not(self):
-        """OBJ-7: not where the name is gone, or another id has it."""
+    def test_is_current(self):
+        """OBJ-7: not if the name is gone, or belongs to another id."""
         for names, volume, current in (
                 (('cv-2', 'cv-1'), self.volume, True),
                 (('cv-2',), self.volume, False),
@@ -78,20 +78,20 @@ class VolumeTest(IdentityTest):
                 self.assertIs(current, self.identity.is_current(
                     objects.NamedVolume(volume, names)))
 
-    def test_it_is_in_another_group(self):
+    def test_volume_is_in_another_group(self):
         stored = dataclasses.replace(self.volume, group=998)
         self.assertEqual(
             dataclasses.replace(self.volume, shared=True, has_clones=True),
             self.identity.volume(stored, ['cv-1']))
 
-    def test_names_now(self):
+    def test_current_names(self):
         self.assertEqual(('cv-1', 'cvg-1'),
                          self.identity.name_now(self.volume))
         second = self.array.volumes.create('cv-2', GIB, self.volume.group)
         self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(
             dataclasses.replace(self.volume, volume=second)))
 
-    def test_names_of_what_is_gone(self):
+    def test_current_names_of_missing_objects(self):
         self.assertEqual(('', 'cvg-1'), self.identity.name_now(
             dataclasses.replace(self.volume, volume=999)))
         self.assertEqual(('', ''), self.identity.name_now(
@@ -105,18 +105,18 @@ class ViewTest(IdentityTest):
         self.view = self.array.snapshots.create_view(
             'cv-2', self.snapshot, lasting=True)
 
-    def test_the_name_is_right(self):
+    def test_name_matches(self):
         self.assertIs(self.view, self.identity.volume(self.view, ['cv-2']))
 
     def test_no_such_name(self):
         """A volume of that name is not the view."""
         self.assertIsNone(self.identity.volume(self.view, ['cv-1']))
 
-    def test_the_name_is_of_another_id(self):
+    def test_name_belongs_to_another_id(self):
         stored = dataclasses.replace(self.view, view=999)
         self.assertEqual(self.view, self.identity.volume(stored, ['cv-2']))
 
-    def test_names_now(self):
+    def test_current_names(self):
         self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(self.view))
 
     def test_among_siblings(self):
@@ -134,7 +134,7 @@ class ViewTest(IdentityTest):
 class SnapshotTest(IdentityTest):
 
     def found(self, **changes):
-        """By both ways, which agree."""
+        """Look it up in both ways, which must agree."""
         stored = dataclasses.replace(self.snapshot, **changes)
         names = ['other', self.name]
         found = self.identity.snapshot(stored, names)
@@ -142,13 +142,13 @@ class SnapshotTest(IdentityTest):
             stored, names, self.siblings()))
         return found
 
-    def test_the_name_is_right(self):
+    def test_name_matches(self):
         self.assertIs(self.snapshot, self.identity.snapshot(
             self.snapshot, [self.name]))
         self.assertEqual(['GET snapshots'], self.calls())
         self.assertEqual(self.snapshot, self.found())
 
-    def test_the_name_is_of_another_id(self):
+    def test_name_belongs_to_another_id(self):
         for changes in ({'snapshot': 999}, {'group': 998}):
             self.assertEqual(
                 dataclasses.replace(self.snapshot, has_clones=True),
@@ -163,7 +163,7 @@ class SnapshotTest(IdentityTest):
 
 @ddt.ddt
 class AdoptedTest(IdentityTest):
-    """A snapshot that keeps the name that somebody gave it."""
+    """A managed snapshot, which keeps its original name."""
 
     def setUp(self):
         super().setUp()
@@ -181,8 +181,8 @@ class AdoptedTest(IdentityTest):
             self.assertIsNone(self.identity.snapshot(stored, []))
         return found
 
-    def test_the_name_that_was_noted(self):
-        """Not one of Cinder's, though it is there."""
+    def test_recorded_name(self):
+        """It counts, not the name that Cinder would give."""
         named = naming.digest('theirs')
         self.assertEqual(
             dataclasses.replace(self.snapshot, named=named),
@@ -190,7 +190,7 @@ class AdoptedTest(IdentityTest):
         self.assertIsNone(self.found(named=naming.digest('other')))
         self.assertIsNone(self.found(named=named, snapshot=999))
 
-    def test_it_is_looked_for_in_its_group(self):
+    def test_searched_for_in_its_group(self):
         stored = dataclasses.replace(self.snapshot,
                                      named=naming.digest('theirs'))
         self.assertEqual(stored, self.identity.snapshot(stored, []))
@@ -198,7 +198,7 @@ class AdoptedTest(IdentityTest):
             dataclasses.replace(stored, group=998), []))
 
     def found_now(self, **changes):
-        """A managed one, and the calls for it."""
+        """Whether a managed snapshot is found, and the calls."""
         stored = dataclasses.replace(
             self.snapshot, **{'named': naming.digest('theirs'), **changes})
         self.sim.control.clear_journal()
@@ -206,27 +206,27 @@ class AdoptedTest(IdentityTest):
         self.assertIn(found, (stored, None))
         return found is not None, self.calls()
 
-    def test_its_group_has_a_name_of_cinders(self):
-        """SNP-1: the name of the snapshot begins with it; no call more."""
+    def test_group_has_the_name_of_cinder(self):
+        """SNP-1: the snapshot's name begins with it, so one call is enough."""
         self.assertEqual((True, ['GET snapshots']), self.found_now())
 
-    def test_its_group_is_another_ones(self):
-        """OBJ-7: the ids of the group and of the snapshot came back."""
+    def test_group_id_was_reused(self):
+        """OBJ-7: the id of the snapshot was reused as well."""
         self.array.names.set_group(self.volume.group, 'payroll', 'cvg-1')
         self.array.names.set_volume(self.volume.volume, 'pay', 'cv-1')
         self.assertEqual(
             (False, ['GET snapshots', 'GET volumes', 'GET volumes']),
             self.found_now())
 
-    def test_its_volume_is_elsewhere(self):
+    def test_group_id_was_reused_and_volume_moved(self):
         self.array.names.set_group(self.volume.group, 'payroll', 'cvg-1')
         self.array.names.set_volume(self.volume.volume, 'pay', 'cv-1')
         volumes.create(self.array, name='cv-1', group_name='cvg-1',
                        size=GIB, dedup=True)
         self.assertIs(False, self.found_now()[0])
 
-    def test_somebody_renamed_its_group(self):
-        """VG-9: its volume, which is there, tells."""
+    def test_group_was_renamed(self):
+        """VG-9: the volume in it identifies the group."""
         self.array.names.set_group(self.volume.group, 'theirs', 'cvg-1')
         source = objects.SourceNames(volumes=('cv-1',), groups=('cvg-1',))
         self.assertEqual((True, ['GET snapshots', 'GET volumes']),
@@ -234,8 +234,8 @@ class AdoptedTest(IdentityTest):
 
     @ddt.data((None, True), (998, False))
     @ddt.unpack
-    def test_what_the_array_does_not_tell(self, other, expected):
-        """Neither the snapshot's name, nor the volume's group."""
+    def test_names_and_groups_are_not_shown(self, other, expected):
+        """That is, names of snapshots and groups of volumes."""
         volume = self.client.volumes.find(name='cv-1')
         untold = dataclasses.replace(volume, volume_group=None,
                                      id=other or volume.id)
@@ -248,8 +248,8 @@ class AdoptedTest(IdentityTest):
                      for each in self.siblings()])
         self.assertIs(expected, found is not None)
 
-    def test_one_of_a_view(self):
-        """Which is in the group of another volume, with a name of its own."""
+    def test_snapshot_of_a_view(self):
+        """The view is in another volume's group, with its own name."""
         view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                 lasting=True)
         self.snapshot = self.array.snapshots.create('theirs too', view)
@@ -260,20 +260,20 @@ class AdoptedTest(IdentityTest):
                     named=named, source=objects.SourceNames(
                         volumes=names, groups=('cvg-1',))))
 
-    def test_no_name_was_noted(self):
-        """It was there before the row, so it is the one."""
+    def test_no_recorded_name(self):
+        """It is older than Cinder's row, so it is the managed one."""
         stored = dataclasses.replace(self.snapshot, has_clones=True,
                                      since=self.time)
         self.assertEqual(
             dataclasses.replace(stored, named=naming.digest('theirs')),
             self.identity.snapshot(stored, [self.name + 'x']))
 
-    def test_one_that_has_no_clones_was_not_taken_over(self):
+    def test_snapshot_without_has_clones_was_not_managed(self):
         self.assertIsNone(self.identity.snapshot(
             dataclasses.replace(self.snapshot, since=self.time), ['x']))
 
-    def test_it_is_younger_than_the_row(self):
-        """The id may have become another snapshot's (OBJ-7)."""
+    def test_snapshot_is_newer_than_the_row(self):
+        """The id may have been reused for another snapshot (OBJ-7)."""
         for since in (self.time - 1, None):
             error = self.assertRaises(
                 exceptions.ObjectRenamed, self.identity.snapshot,
@@ -283,7 +283,7 @@ class AdoptedTest(IdentityTest):
                          'k2.example.org', 'manage it again.'):
                 self.assertIn(text, str(error))
 
-    def test_the_array_does_not_tell_how_old_it_is(self):
+    def test_creation_time_is_not_shown(self):
         siblings = [dataclasses.replace(each, creation_time=None)
                     for each in self.siblings()]
         self.assertRaises(
@@ -291,7 +291,7 @@ class AdoptedTest(IdentityTest):
             dataclasses.replace(self.snapshot, has_clones=True,
                                 since=self.time), ['x'], siblings)
 
-    def test_the_id_is_of_another_of_cinders(self):
+    def test_id_belongs_to_another_snapshot_of_cinder(self):
         own = self.array.snapshots.create(naming.snapshot(ID[::-1]),
                                           self.volume)
         self.assertIsNone(self.identity.snapshot(objects.ArraySnapshot(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is on an array, as the driver sees it."""
+"""The objects on an array, as the driver sees them."""
 
 import dataclasses
 from unittest import mock
@@ -53,7 +53,7 @@ class InventoryTest(WithVolumeTest):
         return self.array.inventory.snapshot(
             inventory.Reference(id=made.id), self.group.id)
 
-    def test_nothing_is_against_a_plain_volume(self):
+    def test_plain_volume_is_manageable(self):
         self.assertEqual([], self.found().reasons())
         self.assertEqual([self.found()], self.array.inventory.volumes())
 
@@ -71,8 +71,8 @@ class InventoryTest(WithVolumeTest):
             self.assertEqual(replicated, 'replicated' in str(
                 other.reasons()), str(group))
 
-    def test_what_cannot_be_read_is_not_managed(self):
-        """Unmanaging would not bring a name or a description back."""
+    def test_unreadable_objects_are_not_manageable(self):
+        """Unmanaging could not restore the name or the description."""
         found = self.found()
         self.assertEqual([], found.reasons())
         for part, change, word in (
@@ -87,8 +87,8 @@ class InventoryTest(WithVolumeTest):
             self.assertIn(f'does not show its {word}',
                           str(other.reasons()), str(change))
 
-    def test_a_missing_description_is_not_managed(self):
-        """The note of the original name would replace what it says."""
+    def test_missing_description_is_not_manageable(self):
+        """The tag with the original name would overwrite it."""
         found = self.found()
         for part, kind in (('volume', rest.Volume),
                            ('group', rest.VolumeGroup)):
@@ -102,8 +102,8 @@ class InventoryTest(WithVolumeTest):
         ({}, True), ({'replication_session': None}, False),
         ({'replication_sessions': []}, False))
     @ddt.unpack
-    def test_a_group_that_does_not_tell_of_replication(self, told, asked):
-        """Section 14: then the sessions do."""
+    def test_group_without_replication_fields(self, told, asked):
+        """Section 14: then the sessions are searched."""
         told = {'id': self.group.id, 'name': 'db', 'description': None,
                 'volumes_count': 1, **told}
         session = rest.ReplicationSession(1, 's')
@@ -120,19 +120,19 @@ class InventoryTest(WithVolumeTest):
             self.assertEqual([mock.call(local_volume_group=self.group.ref)]
                              if asked else [], search.mock_calls)
 
-    def test_the_newer_field_is_read_from_a_reply(self):
+    def test_newer_replication_field_is_read(self):
         read = rest.VolumeGroup.from_json({
             'id': 1, 'name': 'g', 'replication_sessions': [{'ref': 'x'}]})
         self.assertEqual([{'ref': 'x'}], read.replication_sessions)
 
-    def test_nothing_is_against_a_plain_snapshot(self):
+    def test_plain_snapshot_is_manageable(self):
         found = self.taken()
         self.assertEqual([], found.reasons())
         self.assertEqual(GIB, found.size)
         self.assertEqual([found], self.array.inventory.snapshots())
 
     def test_snapshots_that_the_array_may_delete(self):
-        """SNP-4: so it may if nothing is said."""
+        """SNP-4: it may also do so if the field is missing."""
         found = self.taken()
         for value, safe in ((False, True), (True, False), (None, False)):
             snapshot = dataclasses.replace(found.snapshot,
@@ -153,8 +153,8 @@ class InventoryTest(WithVolumeTest):
             self.assertEqual(replicated, 'replication' in str(
                 dataclasses.replace(found, snapshot=snapshot).reasons()))
 
-    def test_what_is_deleted_and_lingers(self):
-        """QRY-10: it may still be listed, and be there by its id."""
+    def test_deleted_snapshot_is_not_manageable(self):
+        """QRY-10: it may still be listed, and readable by its id."""
         found = self.taken()
         gone = dataclasses.replace(found.snapshot, is_deleted=True)
         with mock.patch.object(self.client.snapshots, 'get', autospec=True,
@@ -168,8 +168,8 @@ class InventoryTest(WithVolumeTest):
             self.assertEqual(gib, inventory.gib(kib))
 
 
-class TakeTest(WithVolumeTest):
-    """Names of a volume and its group, taken and given back."""
+class AdoptTest(WithVolumeTest):
+    """Names of a volume and its group, adopted and restored."""
 
     def take(self, name):
         return manage.take(self.array, self.found(), name=name,
@@ -183,7 +183,7 @@ class TakeTest(WithVolumeTest):
         found = self.found()
         return found.volume.description, found.group.description
 
-    def test_the_first_names_are_given_back(self):
+    def test_original_names_are_restored(self):
         self.client.volumes.update(self.volume.id, description='for Ann')
         backing = self.take('cv-1')
         self.assertEqual((self.volume.id, self.group.id, True), (
@@ -195,14 +195,14 @@ class TakeTest(WithVolumeTest):
         self.assertEqual(('data', 'db'), self.names())
         self.assertEqual(('for Ann', None), self.descriptions())
 
-    def test_a_quota_that_is_too_small_changes_nothing(self):
+    def test_quota_too_small_changes_nothing(self):
         """VOL-11: the array refuses to grow the volume."""
         self.client.volume_groups.update(self.group.id, quota=GIB)
         self.assertRaises(rest.Refused, self.take, 'cv-1')
         self.assertEqual(('data', 'db'), self.names())
         self.assertEqual((None, None), self.descriptions())
 
-    def test_a_volume_of_whole_gib_is_not_grown(self):
+    def test_volume_of_whole_gib_is_not_grown(self):
         self.client.volumes.update(self.volume.id, size=3 * GIB)
         self.take('cv-1')
         self.assertEqual(3 * GIB, self.found().volume.size)

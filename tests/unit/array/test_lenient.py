@@ -25,7 +25,7 @@ GIB = simulated.GIB
 
 
 class LenientArrayTest(simulated.SimulatedTest):
-    """Rules of grade A that the simulator holds and an array may not."""
+    """Assumed rules, which an array may not follow."""
 
     profile = 'k2'
 
@@ -45,15 +45,15 @@ class LenientArrayTest(simulated.SimulatedTest):
         return cloner.from_volume(self.request, source or self.source,
                                   hidden_name, ('thin', 'view'))
 
-    def test_a_source_of_clones_is_looked_at_before_it_is_deleted(self):
-        """VOL-7, SNP-9: an array that cascades would take the clones."""
+    def test_source_of_clones_is_not_deleted(self):
+        """VOL-7, SNP-9: a cascading array would delete the clones, too."""
         self.clone()
         self.sim.control.clear_journal()
         self.assertFalse(deletion.retire_volume(self.array, self.source, []))
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 
-    def test_a_view_with_clones_too(self):
+    def test_view_with_clones_is_not_deleted(self):
         view = self.clone()
         self.request = dataclasses.replace(self.request, name='second')
         self.clone(view, 'ccs-2')
@@ -62,8 +62,8 @@ class LenientArrayTest(simulated.SimulatedTest):
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 
-    def test_a_volume_without_data_is_no_clone(self):
-        """CLN-5: an array may ignore what makes a thin clone."""
+    def test_empty_volume_is_not_a_clone(self):
+        """CLN-5: an array may ignore the fields that request a clone."""
         client = self.client
 
         def ignore(name, snapshot, volume):
@@ -77,7 +77,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         self.assertIsNotNone(clone.view)
         self.assertEqual(['src'], self.leftovers()['volumes'])
 
-    def test_a_source_of_a_part_of_a_gib_can_be_cloned(self):
+    def test_source_of_fractional_gib_can_be_cloned(self):
         """Cinder rounds the size of a managed volume up."""
         self.request = dataclasses.replace(self.request, size=2 * GIB,
                                            source_size=2 * GIB)
@@ -88,7 +88,7 @@ class LenientArrayTest(simulated.SimulatedTest):
 
 class PortsTest(simulated.SimulatedTest):
 
-    def test_addresses_of_other_kinds_are_no_iscsi_portals(self):
+    def test_other_addresses_are_not_iscsi_portals(self):
         """NET-1."""
         ips = self.client.net_ips.search()
         odd = dataclasses.replace(ips[0], ip_address='203.0.113.9',

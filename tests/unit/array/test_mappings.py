@@ -31,7 +31,7 @@ GIB = simulated.GIB
 
 
 @contextlib.contextmanager
-def untold(field):
+def without_field(field):
     """Leave a field out of each mapping that is read."""
     def read(cls, data, *args):
         return rest.records.Record.from_json.__func__(
@@ -41,7 +41,7 @@ def untold(field):
         yield
 
 
-class AccessTest(simulated.SimulatedTest):
+class MappingsTest(simulated.SimulatedTest):
     """Has two hosts, and a volume."""
 
     def setUp(self):
@@ -62,7 +62,7 @@ class AccessTest(simulated.SimulatedTest):
             lasting=True)
 
     def another_client(self):
-        """What somebody else uses, whatever happens to our replies."""
+        """A client of someone else, whose replies are never lost."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password='admin'),
@@ -74,15 +74,15 @@ class AccessTest(simulated.SimulatedTest):
         return self.client.hosts.ref(host)
 
 
-class GrantTest(AccessTest):
+class MapTest(MappingsTest):
 
     def test_one_call(self):
         self.sim.control.clear_journal()
         self.assertEqual(1, self.mappings.map(self.volume, self.host))
         self.assertEqual(['POST mappings'], self.calls())
 
-    def test_its_own_mapping_that_is_there(self):
-        """MAP-8: neither that of another host nor of another volume."""
+    def test_existing_mapping(self):
+        """MAP-8: not that of another host or of another volume."""
         second = self.make('second')
         self.mappings.map(self.volume, self.other)
         self.mappings.map(second, self.host)
@@ -94,14 +94,14 @@ class GrantTest(AccessTest):
                 self.volume, self.host, look_first=look_first))
             self.assertEqual(calls, self.calls())
 
-    def test_none_is_there_yet(self):
+    def test_look_first_finds_nothing(self):
         self.sim.control.clear_journal()
         self.assertEqual(1, self.mappings.map(
             self.volume, self.host, look_first=True))
         self.assertEqual(['GET mappings', 'POST mappings'], self.calls())
 
     def test_refused(self):
-        """By an array on which the host is no member of a group."""
+        """The host is not a member of a host group."""
         with mock.patch.object(self.client.mappings, 'create', autospec=True,
                                side_effect=rest.Refused('full')):
             error = self.assertRaises(rest.Refused, self.mappings.map,
@@ -137,8 +137,8 @@ class GrantTest(AccessTest):
         self.assertIn(f'LUN of {view.mappable} in mapping', str(error))
         self.assertAlmostEqual(10, self.clock.monotonic() - begin, delta=0.9)
 
-    def test_volume_without_a_lun(self):
-        """A reply may lack it; the entry has it."""
+    def test_lun_missing_in_the_reply(self):
+        """The mapping itself has it."""
         create = self.client.mappings.create
         with mock.patch.object(
                 self.client.mappings, 'create', autospec=True,
@@ -160,8 +160,8 @@ class GrantTest(AccessTest):
         self.assertEqual([group.ref] * 2, [
             each.host for each in self.client.mappings.search()])
 
-    def test_host_group_that_the_array_does_not_tell(self):
-        """Missing or of another type; null is no group."""
+    def test_host_group_is_not_shown(self):
+        """The field is missing or of another type; null means no group."""
         host = rest.Host(self.host, 'one', unread=frozenset({'host_group'}))
         with mock.patch.object(self.client.hosts, 'get', autospec=True,
                                return_value=host):
@@ -169,7 +169,7 @@ class GrantTest(AccessTest):
                                       self.mappings.group_of, self.host)
         self.assertIn('whether host one is in', str(error))
 
-    def test_no_reply_to_the_mapping_of_a_host_group(self):
+    def test_lost_reply_to_the_mapping_of_a_host_group(self):
         """OBJ-7: the host is looked up before the group is mapped again."""
         group = self.client.host_groups.create(name='cluster')
         member = self.client.hosts.create(name='a', type='Linux',
@@ -183,7 +183,7 @@ class GrantTest(AccessTest):
 
 
 @ddt.ddt
-class RevokeTest(AccessTest):
+class UnmapTest(MappingsTest):
 
     def setUp(self):
         super().setUp()
@@ -197,7 +197,7 @@ class RevokeTest(AccessTest):
                 for each in self.client.mappings.search()}
 
     def some(self, *replies):
-        """Have the array show these mappings, the last ones again."""
+        """Have the array show these in turn, then repeat the last ones."""
         *first, last = replies
         return mock.patch.object(
             self.client.mappings, 'some', autospec=True,
@@ -219,19 +219,19 @@ class RevokeTest(AccessTest):
         self.assertEqual({(self.host, self.volume.volume),
                           (self.other, self.second.volume)}, self.left())
 
-    def test_one_that_the_host_does_not_have(self):
+    def test_volume_not_mapped_to_the_host(self):
         self.sim.control.clear_journal()
         self.assertEqual(mappings.Unmapped(found=False, busy=True),
                          self.mappings.unmap(self.second, self.host))
         self.assertEqual(['GET mappings'], self.calls())
 
-    def test_one_that_is_gone(self):
+    def test_missing_volume(self):
         self.assertEqual(mappings.Unmapped(found=False, busy=True),
                          self.mappings.unmap(None, self.host))
         self.assertEqual(3, len(self.left()))
 
-    def test_others_do_the_same(self):
-        """What the host has is seen at the end."""
+    def test_concurrent_unmapping(self):
+        """If shared, the remaining mappings are read at the end."""
         delete = self.client.mappings.delete
 
         def meanwhile(id, **identity):
@@ -250,13 +250,13 @@ class RevokeTest(AccessTest):
             for volume in (self.volume, self.second):
                 self.mappings.map(volume, self.other, look_first=True)
 
-    def test_busy_though_others_do_the_same(self):
+    def test_shared_and_still_busy(self):
         self.assertTrue(self.mappings.unmap(self.volume, self.other,
                                             shared=True).busy)
 
     @ddt.data(([], False), ([rest.Mapping(id=999)], True))
-    def test_array_that_does_not_show_all(self, shown):
-        """The mapping is searched for, that of the volume on the host."""
+    def test_mapping_not_in_the_list(self, shown):
+        """It is then searched for by host and volume."""
         with self.some(shown), mock.patch.object(
                 self.client.mappings, 'search', autospec=True,
                 side_effect=self.client.mappings.search) as search:
@@ -268,14 +268,14 @@ class RevokeTest(AccessTest):
                           (self.other, self.second.volume)}, self.left())
 
     def test_more_than_one_page(self):
-        """There is more than was seen."""
+        """Further pages mean that the host is busy."""
         found = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some((found, False)):
             self.assertEqual(mappings.Unmapped(found=True, busy=True),
                              self.mappings.unmap(self.volume, self.host))
 
-    def test_mapping_of_what_the_array_does_not_show(self):
-        """It is asked again, for it may have gone with the other."""
+    def test_another_mapping_without_fields(self):
+        """The list is read again: that one may have gone with the first."""
         found, = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some(([found, rest.Mapping(id=999)], True), ([], True)):
             self.assertEqual(mappings.Unmapped(found=True, busy=False),
@@ -297,8 +297,8 @@ class RevokeTest(AccessTest):
         self.assertFalse(self.mappings.is_mapped(self.host))
 
     @ddt.data('unmap', 'unmap_from_group', 'of_volumes')
-    def test_no_reply_and_the_id_is_another_volumes(self, way):
-        """Also where the array does not tell the volume of a mapping."""
+    def test_lost_reply_and_reused_id(self, way):
+        """Even if the array does not show the volume of a mapping."""
         self.sim.control.set_behaviors(reuse_ids=True, sequences=False)
         self.mappings.unmap(self.volume, self.host)
         holder = (self.client.host_groups.create(name='cluster').ref
@@ -313,7 +313,7 @@ class RevokeTest(AccessTest):
             self.assertEqual(mine.id, theirs.id)
 
         with lost.on_request('DELETE', '/mappings', act=give_away,
-                             error=rest.Unreachable), untold('volume'):
+                             error=rest.Unreachable), without_field('volume'):
             if way == 'unmap':
                 self.assertTrue(self.mappings.unmap(self.volume,
                                                     self.host).found)
@@ -326,8 +326,8 @@ class RevokeTest(AccessTest):
         self.assertEqual([self.second.mappable], [
             each.volume for each in other.mappings.search(host=holder)])
 
-    def test_host_group(self):
-        """Only the volume leaves, and only that group."""
+    def test_unmap_from_host_group(self):
+        """Other volumes and other holders keep their mappings."""
         group = self.client.host_groups.create(name='cluster')
         for volume in (self.volume, self.second):
             self.client.mappings.create(host=group.ref,
@@ -339,7 +339,7 @@ class RevokeTest(AccessTest):
         self.assertEqual(4, self.client.mappings.count())
 
 
-class ManyTest(AccessTest):
+class ManyTest(MappingsTest):
     """Several volumes and hosts at once."""
 
     def setUp(self):
@@ -350,13 +350,13 @@ class ManyTest(AccessTest):
         self.sim.control.clear_journal()
 
     def hide_pages(self):
-        """Let the array show one mapping of each list, and no more."""
+        """Have the array show only the first mapping of each list."""
         self.sim.control.set_behaviors(page_size=1)
         self.client.capabilities._verdicts.pop('paging', None)
         self.client.capabilities.refuse('paging', rest.Refused('no'))
 
-    def test_only_what_is_asked_for_is_read(self):
-        """Else an array with many mappings would send them all."""
+    def test_only_requested_mappings_are_read(self):
+        """Otherwise an array with many mappings would send them all."""
         with mock.patch.object(
                 self.client.mappings, 'some', autospec=True,
                 return_value=([], True)) as some:
@@ -383,14 +383,14 @@ class ManyTest(AccessTest):
                          self.mappings.hosts_in_use([self.host, self.other,
                                                      idle]))
 
-    def test_array_that_does_not_show_which(self):
+    def test_mappings_without_fields(self):
         with mock.patch.object(self.client.mappings, 'some', autospec=True,
                                return_value=([rest.Mapping(id=1)], True)):
             self.assertEqual({1, 2}, self.mappings.mapped([1, 2]))
             self.assertEqual({1, 2}, self.mappings.hosts_in_use([1, 2]))
 
-    def test_part_of_the_list(self):
-        """Those that it does not show are asked for one by one."""
+    def test_incomplete_list(self):
+        """Hosts without a mapping in it are searched for one by one."""
         idle = self.client.hosts.create(name='idle', type='Linux').id
         self.hide_pages()
         self.sim.control.clear_journal()
@@ -398,15 +398,15 @@ class ManyTest(AccessTest):
             [self.host, self.other, idle]))
         self.assertEqual(3, len(self.calls()), self.calls())
 
-    def test_part_of_the_list_of_one_host(self):
-        """More than a page: it has volumes, whichever they are."""
+    def test_incomplete_list_of_one_host(self):
+        """More than a page means that the host has volumes."""
         self.mappings.map(self.third, self.host)
         self.hide_pages()
         self.assertEqual({self.host}, self.mappings.hosts_in_use([self.host]))
         self.assertTrue(self.mappings.is_mapped(self.host))
 
     def test_by_host(self):
-        """Those of groups are removed, or left."""
+        """Mappings of host groups are deleted, or kept."""
         group = self.client.host_groups.create(name='cluster')
         self.client.mappings.create(host=group.ref,
                                     volume=self.third.mappable)
@@ -420,8 +420,8 @@ class ManyTest(AccessTest):
                  for host, mappings in found.items()})
             self.assertEqual(left, self.client.mappings.count())
 
-    def test_unmapped(self):
-        """What is gone already is fine."""
+    def test_delete(self):
+        """Missing mappings are not an error."""
         found = self.client.mappings.search()
         self.mappings.delete(found[:1])
         self.mappings.delete(found)

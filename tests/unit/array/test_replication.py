@@ -41,7 +41,7 @@ def raw(id, **fields):
 
 
 def session(id, **fields):
-    """The same, as the callers see it."""
+    """The same session, as callers see it."""
     return dataclasses.replace(replication.Session(
         id=id, name=f'ssn-{id}', group=id + 100, role='source',
         state='in_sync', generation=7, progress=100,
@@ -77,10 +77,10 @@ class SessionTest(unittest.TestCase):
               ({'progress': None}, False),
               ({'generation': None}, False),
               ({'generation': 6}, False),
-              # What came later holds all that came before.
+              # Later generations include all earlier ones.
               ({'generation': 8, 'progress': 10, 'copying': True}, True))
     @ddt.unpack
-    def test_arrival(self, fields, arrived):
+    def test_has_arrived(self, fields, arrived):
         """REP-14."""
         self.assertIs(arrived, session(1, **fields).has_arrived(7))
 
@@ -104,7 +104,7 @@ class PeerTest(Case):
 
     @ddt.data((PEERS[:1], 'k2-b (10.0.0.2)'), ((), 'none'))
     @ddt.unpack
-    def test_arrays_that_do_not_know_each_other(self, peers, known):
+    def test_peer_not_found(self, peers, known):
         self.make(*[scripted.hits(*peers)] * 2)
         with self.assertRaises(exceptions.ArrayNotSupported) as caught:
             self.replication.peer('10.0.0.9', 'other')
@@ -146,25 +146,25 @@ class CreateTest(Case):
                           str(caught.exception))
             self.assertIn('Replication_Retention', str(caught.exception))
 
-    def test_what_was_left_behind_is_taken_over(self):
+    def test_leftover_is_taken_over(self):
         self.assertEqual(9, self._create(POLICY, NO, scripted.hits(raw(9))))
 
-    def test_with_another_interval(self):
+    def test_leftover_with_another_rpo(self):
         self.assertEqual(9, self._create(
             POLICY, NO, scripted.hits(raw(9, rpo=60)),
             scripted.Reply(200, raw(9))))
         self.assertEqual([{'name': 'ssn-9', 'rpo': 300}],
                          self.bodies('PATCH'))
 
-    def test_one_of_another_group_or_peer_is_not(self):
+    def test_session_of_another_group_or_peer_is_not_taken_over(self):
         for wanted in ({'group': 5}, {'peer': 2}):
             with self.assertRaisesRegex(rest.Refused, 'no'):
                 self._create(POLICY, NO, scripted.hits(raw(9)),
                              scripted.Reply(200, peer(1, 'k2-b', '10.0.0.2')),
                              **wanted)
 
-    def test_a_peer_that_cannot_be_reached(self):
-        """REP-19. Other words than "ok" are shown, and mean nothing."""
+    def test_error_names_an_unreachable_peer(self):
+        """REP-19. States other than "ok" are only added to the message."""
         for word in ('disconnected', 'Fine'):
             with self.assertRaises(rest.Refused) as caught:
                 self._create(POLICY, NO, scripted.hits(), scripted.Reply(
@@ -172,15 +172,15 @@ class CreateTest(Case):
             for part in ('10.0.0.1:', ' no', 'k2-b', '10.0.0.2', word):
                 self.assertIn(part, str(caught.exception))
 
-    def test_a_peer_that_can_be_reached(self):
+    def test_error_does_not_name_a_reachable_peer(self):
         for word in ('ok', 'OK', None, 5):
             with self.assertRaises(rest.Refused) as caught:
                 self._create(POLICY, NO, scripted.hits(), scripted.Reply(
                     200, peer(1, 'k2-b', '10.0.0.2', word)))
             self.assertNotIn('k2-b', str(caught.exception))
 
-    def test_a_policy_that_was_made_again(self):
-        """What was learnt is looked up again after a refusal."""
+    def test_policy_was_recreated(self):
+        """Its id is looked up again after a refusal."""
         ok = scripted.Reply(200, peer(1, 'k2-b', '10.0.0.2'))
         with self.assertRaises(rest.Refused):
             self._create(POLICY, NO, scripted.hits(), ok)
@@ -206,7 +206,7 @@ class PeerVolumeTest(Case):
             'replication_session': {'ref': '/replication/sessions/9'}}],
             self.bodies('POST'))
 
-    def test_what_was_left_behind_is_taken_over(self):
+    def test_leftover_is_taken_over(self):
         self.make(NO, scripted.hits(self.RAW))
         self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
 
@@ -215,11 +215,11 @@ class PeerVolumeTest(Case):
         with self.assertRaises(rest.Refused):
             self.replication.add_volume(9, 3, 'rcv-3')
 
-    def test_lost_and_made(self):
+    def test_lost_reply_and_created(self):
         self.make(LOST, scripted.hits(self.RAW))
         self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
 
-    def test_made_and_not_shown(self):
+    def test_created_and_not_shown(self):
         """No later step needs its id."""
         self.make(scripted.Reply(201), NO)
         self.assertEqual(0, self.replication.add_volume(9, 3, 'rcv-3'))
@@ -230,7 +230,7 @@ class PeerVolumeTest(Case):
         self.assertEqual('DELETE /replication/peer_volumes/12',
                          self.array.calls[-1])
 
-    def test_remove_what_is_gone(self):
+    def test_remove_missing_volume(self):
         self.make(scripted.hits(self.RAW), scripted.refusal('', 404))
         self.assertFalse(self.replication.remove_volume(3))
         self.make(scripted.hits())
@@ -238,9 +238,9 @@ class PeerVolumeTest(Case):
 
 
 @ddt.ddt
-class LookTest(Case):
+class ReadTest(Case):
 
-    def test_as_the_array_says(self):
+    def test_get(self):
         self.make(scripted.Reply(200, raw(9)), scripted.Reply(200, {
             'id': 9, 'name': 's', 'state': 'suspended',
             'current_role': 'target', 'suspend_reason': 'by user',
@@ -262,21 +262,21 @@ class LookTest(Case):
               ({'current_snapshot_id': ['4'], 'current_snapshot': None},
                True))
     @ddt.unpack
-    def test_whether_one_is_being_copied(self, fields, copying):
-        """REP-14: either field says so, in whatever form."""
+    def test_copying(self, fields, copying):
+        """REP-14: either field shows it, in any form."""
         self.make(scripted.Reply(200, raw(9, **fields)))
         self.assertIs(copying, self.replication.get(9).copying)
 
     @ddt.data(({}, True), ({'current_snapshot': None}, False))
     @ddt.unpack
-    def test_the_id_is_left_out(self, fields, copying):
-        """REP-14: what is not told is no evidence that all has arrived."""
+    def test_missing_snapshot_id(self, fields, copying):
+        """REP-14: a missing field does not mean that all has arrived."""
         sent = raw(9, **fields)
         del sent['current_snapshot_id']
         self.make(scripted.Reply(200, sent))
         self.assertIs(copying, self.replication.get(9).copying)
 
-    def test_the_first_name_counts(self):
+    def test_first_name_wins(self):
         both = scripted.hits(raw(1, name='rssn-x'), raw(2, name='ssn-x'))
         self.make(both, both, scripted.hits())
         self.assertEqual(2, self.replication.find('ssn-x', 'rssn-x').id)
@@ -291,7 +291,7 @@ class LookTest(Case):
             'local_volume_group.ref'])
         self.assertIsNone(self.replication.of_group(109))
 
-    def test_many_take_few_calls(self):
+    def test_find_many_takes_few_calls(self):
         names = [f'{kind}-{n}' for n in range(500)
                  for kind in ('ssn', 'rssn')]
         self.make(scripted.hits(raw(1, name='rssn-3'),
@@ -303,8 +303,8 @@ class LookTest(Case):
         self.assertEqual(['rssn-', 'ssn-'], [
             self.array.query(n)['name__prefix'] for n in range(2)])
 
-    def test_many_where_none_begins_like_the_first(self):
-        """What is found by one prefix proves that another finds nothing."""
+    def test_find_many_without_hits_for_the_first_prefix(self):
+        """Hits for one prefix show that no hits for another are correct."""
         names = [f'{kind}-{n}' for n in range(500)
                  for kind in ('ssn', 'rssn')]
         self.make(scripted.hits(), scripted.hits(raw(3, name='ssn-7')),
@@ -314,7 +314,7 @@ class LookTest(Case):
         self.assertEqual(['rssn-', 'ssn-', 'rssn-'], [
             self.array.query(n)['name__prefix'] for n in range(3)])
 
-    def test_none_take_no_call(self):
+    def test_no_names_take_no_call(self):
         self.make()
         self.assertEqual({}, self.replication.find_many([]))
         self.assertEqual({}, self.replication.get_many([]))
@@ -333,7 +333,7 @@ class LookTest(Case):
                          self.replication.volumes_of(['cv-1', 'rcv-1']))
 
     def test_sizes(self):
-        """By the names, for a search by ids is no known request."""
+        """By name, since a search by ids is not a known request."""
         self.make(scripted.hits({'id': 3, 'name': 'rcv-1', 'size': 1},
                                 {'id': 4, 'name': 'cv-1'},
                                 {'id': 5, 'name': 'cv-2', 'size': 9}))
@@ -343,7 +343,7 @@ class LookTest(Case):
 
 class CommandTest(Case):
 
-    def test_one(self):
+    def test_one_session(self):
         suspended = raw(9, state='suspended')
         self.make(scripted.hits(raw(9)), scripted.Reply(200, suspended))
         self.replication.find('ssn-9')
@@ -352,8 +352,8 @@ class CommandTest(Case):
             self.replication.command(9, replication.SUSPENDED))
         self.assertEqual([{'state': 'suspended'}], self.bodies('PATCH'))
 
-    def test_one_whose_name_is_not_known(self):
-        """Section 16: the state goes alone."""
+    def test_session_of_unknown_name(self):
+        """Section 16: only the state is sent."""
         ok = scripted.Reply(200, raw(9))
         self.make(ok, ok)
         for _ in range(2):
@@ -361,7 +361,7 @@ class CommandTest(Case):
         self.assertEqual([{'state': 'in_sync'}] * 2,
                          self.bodies('PATCH'))
 
-    def test_one_that_was_made_just_now(self):
+    def test_new_session(self):
         ok = scripted.Reply(200, raw(9))
         self.make(POLICY, scripted.Reply(201, raw(9)), ok)
         self.replication.command(self.replication.create_session(
@@ -369,13 +369,13 @@ class CommandTest(Case):
             peer_session_name='rssn-9'), replication.IN_SYNC)
         self.assertEqual([{'state': 'in_sync'}], self.bodies('PATCH'))
 
-    def test_one_that_is_gone(self):
+    def test_missing_session(self):
         self.make(scripted.hits(), scripted.refusal('gone', 404))
         with self.assertRaises(rest.NotFound):
             self.replication.command(9, replication.IDLE)
         self.assertEqual([{'state': 'idle'}], self.bodies('PATCH'))
 
-    def test_one_that_is_so_already(self):
+    def test_session_already_in_that_state(self):
         idle = scripted.Reply(200, raw(9, state='idle'))
         self.make(NO, idle, NO, idle, NO)
         self.assertEqual(session(9, state='idle'),
@@ -383,13 +383,13 @@ class CommandTest(Case):
         with self.assertRaisesRegex(rest.Refused, 'no'):
             self.replication.command(9, replication.SUSPENDED)
 
-    def test_interval(self):
+    def test_set_rpo(self):
         self.make(scripted.hits(raw(9)), scripted.Reply(200, raw(9, rpo=60)))
         self.replication.set_rpo(self.replication.find('ssn-9'), 60)
         self.assertEqual([{'name': 'ssn-9', 'rpo': 60}],
                          self.bodies('PATCH'))
 
-    def test_many(self):
+    def test_several_sessions(self):
         idle = scripted.Reply(200, raw(2, state='idle'))
         self.make(NO, scripted.Reply(200, raw(1)),
                   scripted.refusal('session 2 is idle'), idle, idle, NO)
@@ -400,21 +400,21 @@ class CommandTest(Case):
         self.assertEqual(
             [{'id': id, 'state': 'failed_over'} for id in (1, 2)],
             self.bodies('PATCH')[0])
-        # The array may want the name, too.
+        # The array may require the name as well.
         self.assertEqual({'name': 'ssn-2', 'state': 'failed_over'},
                          self.bodies('PATCH')[-1])
 
 
 class WaitTest(Case):
 
-    def test_until_it_is_there(self):
+    def test_until_state_and_role_match(self):
         self.make(*[scripted.Reply(200, raw(9, **fields)) for fields in (
             {'state': 'suspended'}, {'current_role': 'target'}, {})])
         self.assertEqual(session(9), self.replication.wait(
             9, replication.IN_SYNC, role=replication.SOURCE))
         self.assertEqual([1.0, 1.0], self.clock.sleeps)
 
-    def test_in_vain(self):
+    def test_timeout(self):
         self.make(*[scripted.Reply(200, raw(
             9, state='suspended', suspend_reason='peer is lost'))] * 6)
         with self.assertRaises(exceptions.ReplicationTimeout) as caught:
@@ -424,7 +424,7 @@ class WaitTest(Case):
                      'peer is lost', 'in_sync as target', '5 seconds'):
             self.assertIn(word, str(caught.exception))
 
-    def test_longer_than_the_call_around_it_may_take(self):
+    def test_longer_than_the_deadline_around_it(self):
         self.make(*[scripted.Reply(200, raw(9, state='idle'))] * 30,
                   scripted.Reply(200, raw(9)))
         with self.client.deadline(10):
@@ -466,10 +466,10 @@ class SnapshotTest(Case):
             'is_application_consistent': 'False'} for id in (1, 2)],
             self.array.body(1))
 
-    def test_none(self):
+    def test_no_sessions(self):
         self.assertEqual({}, self._take(0))
 
-    def test_one_that_is_refused(self):
+    def test_one_session_is_refused(self):
         self.make(
             self.NONE, NO, self.NONE, self._made(51, 52), self.NONE, NO,
             self.NONE, scripted.refusal('session 3 is suspended'),
@@ -483,45 +483,45 @@ class SnapshotTest(Case):
         self.assertIn('ssn-3', caught.output[0])
         self.assertIn('session 3 is suspended', caught.output[0])
 
-    def test_lost_and_taken(self):
-        """Found by the generation, which is later than all before."""
+    def test_lost_reply_and_taken(self):
+        """Recognized by a generation later than all before."""
         self.assertEqual({1: (59, 9), 2: (60, 10)}, self._take(
             2, self._of((101, 8), (102, 9)), LOST,
             self._of((101, 8), (101, 9)), self._of((102, 9), (102, 10))))
         self.assertEqual(1, self.array.calls.count('POST /snapshots/__bulk'))
 
-    def test_lost_and_not_taken(self):
-        """What was there before is not it, nor what the array takes."""
+    def test_lost_reply_and_not_taken(self):
+        """Older snapshots, and those of the array itself, do not count."""
         self.assertEqual({1: (70, 80)}, self._take(
             1, self._of((101, 8)), LOST, self._of(
                 (101, 8), (101, 9), triggered_by='Replication'),
             self._made(70)))
 
-    def test_lost_with_a_generation_that_is_not_told(self):
-        """Then nothing can be taken for later."""
+    def test_lost_reply_and_unknown_generations(self):
+        """Then no snapshot can be recognized as a later one."""
         for before in (self._of((101, 8), generation_number={}),
                        self._of((101, 8), volume_group=None), NO, NO):
             self.assertEqual({1: (70, 80)}, self._take(
                 1, before, LOST, self._made(70)))
 
-    def test_lost_and_never_shown(self):
-        """Another one does no harm."""
+    def test_lost_reply_and_never_shown(self):
+        """Taking another snapshot does no harm."""
         self.assertEqual({1: (51, 61), 2: (52, 62)}, self._take(
             2, self.NONE, LOST, self.NONE, self.NONE,
             scripted.refusal('seen', 409), *[self.NONE] * 10,
             self._made(51, 52)))
 
-    def test_a_number_that_shows_late(self):
+    def test_generation_shows_late(self):
         self.assertEqual({1: (5, 8)}, self._take(
             1, self.NONE, scripted.Reply(201, {'id': 5}),
             scripted.hits({'id': 5, 'generation_number': 8})))
 
-    def test_a_number_that_never_shows(self):
+    def test_generation_never_shows(self):
         with self.assertRaisesRegex(exceptions.ReplicationError, 'REP-13'):
             self._take(1, self.NONE, scripted.Reply(201, {'id': 5}),
                        scripted.hits({'id': 5}))
 
-    def test_only_what_replication_took_is_deleted(self):
+    def test_only_snapshots_of_replication_are_deleted(self):
         ref = {'ref': '/replication/sessions/9'}
         found = (
             {'id': 1, 'short_name': 'repl-1', 'replication_session': ref},
@@ -555,22 +555,22 @@ class SnapshotTest(Case):
             self._snapshot(9, 9, 1, short_name='cs-1')), *script)
         self.replication.delete_taken([8, 9])
 
-    def test_those_that_were_taken_are_deleted(self):
+    def test_delete_taken(self):
         self._delete_taken(scripted.Reply(204))
         self.assertEqual('/volume_groups/8,/volume_groups/9',
                          self.array.query(0)['volume_group.ref__m_eq'])
         self.assertEqual([{'id': id} for id in (1, 3, 6)],
                          self.array.body(1))
 
-    def test_those_that_have_to_stay(self):
+    def test_delete_taken_with_one_refused(self):
         gone = scripted.refusal('', 404)
         self._delete_taken(NO, NO, gone, gone, scripted.Reply(204))
         self.assertEqual(['1', '__bulk', '3', '6'], [
             call.rpartition('/')[2] for call in self.array.calls[2:]])
 
     @ddt.data(True, False)
-    def test_lost_and_the_id_is_anothers_by_then(self, one):
-        """OBJ-7: what Cinder took meanwhile stays."""
+    def test_lost_reply_and_reused_id(self, one):
+        """OBJ-7: a snapshot that Cinder took meanwhile stays."""
         mine = [self._snapshot(id, 8, 4, short_name=f'repl-{id}')
                 for id in (1, 2)][:1 if one else 2]
         theirs = self._snapshot(1, 8, None, short_name='cs-9')
@@ -580,6 +580,6 @@ class SnapshotTest(Case):
         self.assertEqual(1, sum(call.startswith('DELETE')
                                 for call in self.array.calls))
 
-    def test_none_were_taken(self):
+    def test_delete_taken_without_groups(self):
         self.make()
         self.replication.delete_taken([])

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sessions on two simulated arrays that know each other."""
+"""Replication sessions on a pair of simulated arrays."""
 
 import functools
 import itertools
@@ -59,7 +59,7 @@ class PairTest(base.BaseTestCase):
         return array.Array(client, 'Best_Effort_Retention')
 
     def make(self, number, start=True):
-        """Replicated volumes; their sessions here."""
+        """Create replicated volumes; return their sessions on ``here``."""
         return [self.make_one(n, start) for n in range(1, number + 1)]
 
     def make_one(self, n, start=True):
@@ -80,7 +80,7 @@ class PairTest(base.BaseTestCase):
             peer_group_name=f'rcvg-{n}', peer_session_name=f'rssn-{n}')
 
     def peer_of(self, session):
-        """The other side of a session, as it is now."""
+        """The current state of the peer of a session."""
         return self.there.replication.get(session.peer_session)
 
     def calls(self, sim):
@@ -89,7 +89,7 @@ class PairTest(base.BaseTestCase):
 
 
 @ddt.ddt
-class LifeTest(PairTest):
+class LifeCycleTest(PairTest):
 
     def test_set_up(self):
         session, = self.make(1)
@@ -107,8 +107,8 @@ class LifeTest(PairTest):
 
     @ddt.data('session_name_required', 'session_policies_required',
               'repeat_commands')
-    def test_where_sources_disagree(self, switch):
-        """Section 14: the life of a session, either way."""
+    def test_undocumented_variants(self, switch):
+        """Section 14: points on which the sources disagree."""
         for sim in (self.a, self.b):
             sim.control.set_behaviors(**{switch: True})
         session, = self.make(1)
@@ -121,7 +121,7 @@ class LifeTest(PairTest):
         self.assertTrue(here.delete(session))
         self.assertFalse(here.delete(session))
 
-    def test_taken_over_after_a_killed_service(self):
+    def test_leftovers_of_a_killed_service_are_taken_over(self):
         group = self.here.volumes.create_group('cvg-1', True)
         volume = self.here.volumes.create('cv-1', GIB, group)
         found = []
@@ -133,18 +133,18 @@ class LifeTest(PairTest):
         self.assertEqual(60, self.here._client.replication_sessions.get(
             id).rpo)
 
-    def test_the_session_of_another_group(self):
+    def test_session_of_another_group_is_refused(self):
         self.make(1, start=False)
         group = self.here.volumes.create_group('cvg-2', True)
         self.assertRaises(rest.Refused, self.create_session, 1, group)
 
-    def test_an_rpo_that_the_array_refuses(self):
+    def test_refused_rpo(self):
         group = self.here.volumes.create_group('cvg-1', True)
         error = self.assertRaises(rest.Refused, self.create_session, 1,
                                   group, 61)
         self.assertIn('rpo', str(error))
 
-    def test_a_peer_that_cannot_be_reached(self):
+    def test_unreachable_peer(self):
         """REP-19."""
         self.a.control.cut_link()
         group = self.here.volumes.create_group('cvg-1', True)
@@ -154,7 +154,7 @@ class LifeTest(PairTest):
         self.a.control.restore_link()
         self.create_session(1, group)
 
-    def test_a_peer_that_nobody_knows(self):
+    def test_unknown_peer(self):
         self.assertRaises(exceptions.ArrayNotSupported,
                           self.here.replication.peer, '192.0.2.9', 'x')
         self.assertEqual(
@@ -162,18 +162,18 @@ class LifeTest(PairTest):
             self.here.replication.peer('192.0.2.9', 'sim-k2-b'))
 
     @ddt.data(0, 5, 50)
-    def test_a_slow_start(self, seconds):
+    def test_slow_start(self, seconds):
         """REP-6."""
         self.a.control.set_behaviors(start_seconds=seconds)
         session, = self.make(1)
         self.assertEqual(IN_SYNC, session.state)
 
-    def test_a_start_that_does_not_come(self):
+    def test_start_timeout(self):
         self.a.control.set_behaviors(start_seconds=61)
         error = self.assertRaises(rest.Busy, self.make, 1)
         self.assertEqual('MC_ERR_START_TIMEOUT', error.code)
 
-    def test_a_peer_that_follows_late(self):
+    def test_peer_that_follows_late(self):
         """REP-8."""
         self.b.control.set_behaviors(follow_seconds=20)
         session, = self.make(1)
@@ -185,7 +185,7 @@ class LifeTest(PairTest):
                       str(error))
         wait()
 
-    def test_nothing_is_left(self):
+    def test_removal_leaves_nothing(self):
         """REP-15."""
         session, = self.make(1)
         self.here.replication.take_snapshots([session])
@@ -203,7 +203,7 @@ class LifeTest(PairTest):
         self.assertEqual({}, self.a.control.leftovers())
         self.assertEqual({}, self.b.control.leftovers())
 
-    def test_what_cinder_took_is_left(self):
+    def test_removal_keeps_snapshots_of_cinder(self):
         session, = self.make(1)
         backing = self.here.volumes.find('cv-1')
         snapshot = self.here.snapshots.create('cs-1', backing)
@@ -235,7 +235,7 @@ class ManyTest(PairTest):
         self.assertEqual({FAILED_OVER}, {
             s.state for s in self.there.replication.all()})
 
-    def test_one_that_is_refused(self):
+    def test_one_session_is_refused(self):
         sessions = self.make(8)
         bad = sessions[4]
         for state in (SUSPENDED, IDLE):
@@ -249,20 +249,20 @@ class ManyTest(PairTest):
         states = [s.state for s in self.there.replication.all()]
         return {state: states.count(state) for state in set(states)}
 
-    def test_an_array_without_bulk(self):
+    def test_array_without_bulk(self):
         self.b.control.set_behaviors(bulk=())
         sessions = self.make(8)
         self.assertEqual({}, self._fail_over(sessions))
         self.assertEqual({FAILED_OVER: 8}, self._states())
 
-    def test_said_again(self):
-        """Nothing is refused that is so already."""
+    def test_repeated_command(self):
+        """Sessions that are in the state already are not refused."""
         sessions = self.make(3)
         for bulk in (('*',), ()):
             self.b.control.set_behaviors(bulk=bulk)
             self.assertEqual({}, self._fail_over(sessions))
 
-    def test_one_that_is_gone(self):
+    def test_one_session_is_missing(self):
         sessions = self.make(4)
         gone = sessions[1]
         for state in (SUSPENDED, IDLE):
@@ -272,7 +272,7 @@ class ManyTest(PairTest):
         self.assertEqual([gone.peer_session], list(self._fail_over(sessions)))
         self.assertEqual({FAILED_OVER: 3}, self._states())
 
-    def test_a_lost_reply(self):
+    def test_lost_reply(self):
         sessions = self.make(3)
         for sequences in (True, False):
             self.b.control.set_behaviors(sequences=sequences)
@@ -287,8 +287,8 @@ class ManyTest(PairTest):
     @ddt.data(*itertools.product(
         ('known', 'learnt', 'refused'), lost.KINDS, (True, False)))
     @ddt.unpack
-    def test_no_reply_and_an_id_is_anothers_by_then(self, bulk, error, sent):
-        """OBJ-7: it is left alone and told; the others are told again."""
+    def test_lost_reply_and_reused_id(self, bulk, error, sent):
+        """OBJ-7: it is not changed, but reported; the others are repeated."""
         name = 'bulk:replication/sessions:update'
         known = self.there._client.capabilities
         if bulk != 'known':
@@ -313,7 +313,7 @@ class ManyTest(PairTest):
         self.assertEqual({FAILED_OVER}, {
             states[f'rssn-{n}'] for n in (2, 3)})
 
-    def test_refused_and_an_id_is_anothers_by_then(self):
+    def test_refused_and_reused_id(self):
         sessions = self.make(3)
         other = sessions[0].peer_session
         self.there._client.replication_sessions.update(
@@ -323,7 +323,7 @@ class ManyTest(PairTest):
         self.assertIn('payroll now, not of rssn-1 any more',
                       self._fail_over(sessions)[other])
 
-    def test_the_way_home(self):
+    def test_failback(self):
         """REP-11, REP-12, REP-14."""
         here, there = self.here.replication, self.there.replication
         sessions = self.make(3)
@@ -354,7 +354,7 @@ class ManyTest(PairTest):
                 here.get(session.id).state, here.get(session.id).role,
                 self.peer_of(session).state, self.peer_of(session).role))
 
-    def test_snapshots_of_one_that_is_suspended(self):
+    def test_no_snapshot_of_a_suspended_session(self):
         sessions = self.make(4)
         self.here.replication.command(sessions[2].id, SUSPENDED)
         taken = self.here.replication.take_snapshots(sessions)
@@ -365,8 +365,8 @@ class ManyTest(PairTest):
         return {s.id for s in self.here._client.snapshots.search()
                 if s.triggered_by == 'api'}
 
-    def test_snapshots_and_a_lost_reply(self):
-        """They are looked for by their generation, not taken again."""
+    def test_snapshots_with_a_lost_reply(self):
+        """They are found by their generation, not taken again."""
         sessions = self.make(2)
         for sequences in (True, False):
             before = self._snapshots()
@@ -381,8 +381,8 @@ class ManyTest(PairTest):
             self.assertEqual({each.id for each in taken.values()},
                              self._snapshots() - before)
 
-    def test_those_that_were_taken_go(self):
-        """On both sides, while the sessions run."""
+    def test_delete_taken(self):
+        """On both arrays, while the sessions run."""
         sessions = self.make(3)
         for _ in range(3):
             self.here.replication.take_snapshots(sessions)
@@ -398,8 +398,8 @@ class ManyTest(PairTest):
             self.assertEqual(IN_SYNC,
                              self.here.replication.get(session.id).state)
 
-    def test_a_lost_peer(self):
-        """REP-19: it says why, and goes on when it is told to."""
+    def test_lost_peer(self):
+        """REP-19: the session shows a reason; the peer can fail over."""
         session, = self.make(1)
         self.a.control.cut_link()
         session = self.here.replication.get(session.id)
@@ -415,7 +415,7 @@ class ManyTest(PairTest):
 class OwnPeerTest(base.BaseTestCase):
 
     def test_an_array_that_is_its_own_peer(self):
-        """REP-21: names tell the sides apart."""
+        """REP-21: the names distinguish source and target."""
         clock = k2_sim.FakeClock()
         sim = k2_sim.Array('sdp', clock=clock)
         self.addCleanup(sim.close)

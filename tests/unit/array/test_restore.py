@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Restores of which nobody knows whether the array carries them out."""
+"""Restores that the array may not carry out, or only later."""
 
 import time
 from unittest import mock
@@ -56,7 +56,7 @@ class RestoreTest(simulated.SimulatedTest):
     def forget(self):
         self.client.capabilities._verdicts.pop(_RESTORE)
 
-    def test_a_slow_one_is_sent_once_and_awaited(self):
+    def test_slow_restore_is_sent_once_and_awaited(self):
         def late(seconds, sleep=self.clock.sleep):
             sleep(seconds)
             if self.clock.monotonic() > 200:
@@ -73,8 +73,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertGreater(self.clock.monotonic() - begin, 100)
 
     @ddt.data(True, False)
-    def test_one_without_an_end_is_told(self, known):
-        """Copying over it could mix what both write."""
+    def test_restore_that_does_not_end_is_an_error(self, known):
+        """A copy at the same time could mix the data of both."""
         if not known:
             self.forget()
         self.fault('hang', seconds=100, commit='before')
@@ -84,31 +84,31 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertGreater(self.clock.monotonic(), 300)
         self.assertLess(len(self.calls()), 70)
 
-    def test_one_that_is_slow_teaches_nothing_else(self):
-        """To learn the header by it could be to send it twice."""
+    def test_slow_restore_is_not_used_for_other_trials(self):
+        """A trial of the sequence header might send it twice."""
         self.client.capabilities._verdicts.pop('sequence')
         self.fault('hang', seconds=100, commit='before')
         self.assertRaises(exceptions.RestoreUnsettled, self.restore)
         self.assertEqual(1, len(self.patches()))
 
-    def test_a_gateway_that_gives_up(self):
+    def test_gateway_timeout(self):
         self.fault('status', status=504, commit='before')
         self.assertRaises(exceptions.RestoreUnsettled, self.restore)
         self.assertEqual(1, len(self.patches()))
 
-    def test_a_lost_reply(self):
+    def test_lost_reply(self):
         self.fault('reset', commit='after')
         self.restore()
         self.assertEqual(1, len(self.patches()))
 
-    def test_a_lost_request_is_sent_again(self):
+    def test_lost_request_is_sent_again(self):
         self.fault('reset', commit='before', times=1)
         self.restore()
         self.assertEqual(2, len(self.patches()))
 
     @ddt.data(True, False)
-    def test_one_that_is_lost_and_then_refused(self, known):
-        """The refusal may be about a restore that is under way."""
+    def test_lost_request_and_refused_repeat(self, known):
+        """The refusal may be due to a restore in progress."""
         if not known:
             self.forget()
         self.fault('reset', commit='before', times=1)
@@ -119,8 +119,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertGreaterEqual(self.clock.monotonic() - begin,
                                 300 if known else 60)
 
-    def test_a_lost_request_and_the_id_is_another_groups(self):
-        """Its volumes are not put back, and nothing is copied."""
+    def test_lost_request_and_reused_id(self):
+        """That group is not restored, and nothing is copied."""
         def renamed():
             self.client.volume_groups.update(self.group.id, name='theirs')
         with lost.on_request('PATCH', '/volume_groups', act=renamed,
@@ -132,8 +132,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertIsNone(self.client.volume_groups.get(
             self.group.id).last_restored_from)
 
-    def pass_over(self):
-        """The array answers restores with 200, and does nothing."""
+    def ignore_restores(self):
+        """Have the array reply 200 to restores, and do nothing."""
         self.sim.control.set_behaviors(refuse_unlisted='ignored', refuse_only=[
             'PATCH volume_groups/# last_restored_from'])
 
@@ -146,18 +146,18 @@ class RestoreTest(simulated.SimulatedTest):
     def state(self):
         return self.client.capabilities.verdict(_RESTORE).state
 
-    def test_an_array_that_passes_over_it(self):
-        """It is watched once, then not asked any more."""
+    def test_ignored_restore(self):
+        """The group is watched once; then no more restores are sent."""
         self.forget()
-        self.pass_over()
+        self.ignore_restores()
         self.assertGreaterEqual(self.refused(), 10)
         self.assertEqual('refused', self.state())
         self.assertEqual(0, self.refused())
         self.assertEqual(1, len(self.patches()))
 
-    def test_an_array_that_passes_over_it_is_asked_again(self):
+    def test_ignored_restore_is_tried_again_later(self):
         self.forget()
-        self.pass_over()
+        self.ignore_restores()
         self.refused()
         later = time.time() + rest.capabilities.ASK_AGAIN + 1
         with mock.patch.object(time, 'time', lambda: later):
@@ -165,17 +165,17 @@ class RestoreTest(simulated.SimulatedTest):
             self.assertEqual(0, self.refused())
         self.assertEqual(2, len(self.patches()))
 
-    def test_an_array_that_restored_once_and_passes_over_it(self):
-        """That is not given up for one refusal."""
+    def test_ignored_restore_on_array_that_restored_before(self):
+        """It counts as refused after three in a row."""
         self.restore()
         self.group = self.client.volume_groups.get(self.group.id)
-        self.pass_over()
+        self.ignore_restores()
         for state in ('works', 'works', 'refused'):
             self.assertGreaterEqual(self.refused(), 10)
             self.assertEqual(state, self.state())
         self.assertEqual(0, self.refused())
 
-    def test_a_reply_that_does_not_show_it_yet(self):
+    def test_reply_that_does_not_show_the_restore(self):
         self.forget()
         update = self.client.volume_groups.session.write
 
@@ -187,7 +187,7 @@ class RestoreTest(simulated.SimulatedTest):
             self.restore()
         self.assertEqual('works', self.state())
 
-    def test_an_array_that_fails_is_watched_before_data_is_copied(self):
+    def test_group_is_watched_after_failures_before_a_copy(self):
         self.forget()
         self.fault('status', status=500, commit='before')
         begin = self.clock.monotonic()
@@ -197,8 +197,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertEqual('unknown', self.state())
 
     @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
-    def test_one_that_is_carried_out_late_is_awaited(self, fault):
-        """On an array that was never seen to restore."""
+    def test_late_restore_is_awaited(self, fault):
+        """On an array not known to support restores."""
         def late(seconds, sleep=self.clock.sleep):
             sleep(seconds)
             if self.clock.monotonic() - begin > 40:
@@ -219,8 +219,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertEqual('works', self.state())
 
     @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
-    def test_an_array_that_restored_once_and_fails(self, fault):
-        """It may be at it: a copy could mix with that."""
+    def test_failures_on_array_that_restored_before(self, fault):
+        """A restore may be in progress, and mix with a copy."""
         self.fault(**fault, commit='before', times=9999)
         for state in ('works', 'works', 'refused'):
             begin = self.clock.monotonic()
@@ -231,7 +231,7 @@ class RestoreTest(simulated.SimulatedTest):
             self.assertEqual(state, self.state())
         self.assertEqual(0, self.refused())
 
-    def test_an_array_that_restores_after_it_failed(self):
+    def test_late_restore_on_array_that_restored_before(self):
         def late(seconds, sleep=self.clock.sleep):
             sleep(seconds)
             if self.clock.monotonic() - begin > 200:
@@ -246,8 +246,8 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertEqual('works', self.state())
 
     @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
-    def test_the_same_snapshot_again(self, fault):
-        """What the group shows may be from the restore before."""
+    def test_failures_restoring_the_same_snapshot_again(self, fault):
+        """The group may still show the previous restore."""
         self.restore()
         self.group = self.client.volume_groups.get(self.group.id)
         self.fault(**fault, commit='before', times=9999)
@@ -257,8 +257,8 @@ class RestoreTest(simulated.SimulatedTest):
             self.assertGreaterEqual(self.clock.monotonic() - begin, 300)
             self.assertEqual(state, self.state())
 
-    def test_failures_that_are_not_in_a_row(self):
-        """Each time but the last, it is seen to be restored late."""
+    def test_only_consecutive_failures_count(self):
+        """After each failure, the repeated restore works late."""
         restore = self.client.volume_groups.update
         taken = self.client.snapshots.create(
             short_name='cs-2', source=self.group.ref,

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""The calls of snapshots, views and thin clones."""
+"""REST calls for snapshots, views and thin clones."""
 
 from unittest import mock
 
@@ -73,7 +73,7 @@ class SnapshotsTest(recorded.RecordedTest):
             objects.ArraySnapshot(snapshot=9, group=3, volume=7, view=6),
             self.snapshots.create('new', source))
 
-    def test_create_when_the_policy_was_made_again(self):
+    def test_create_after_policy_was_recreated(self):
         self.policies.find.side_effect = [
             rest.RetentionPolicy(2), rest.RetentionPolicy(1)]
         self.client.snapshots.create.side_effect = [
@@ -85,7 +85,7 @@ class SnapshotsTest(recorded.RecordedTest):
                        is_auto_deleteable=False) for id in (2, 1)],
             self.client.snapshots.create.call_args_list)
 
-    def test_create_that_is_refused(self):
+    def test_create_refused(self):
         self.client.snapshots.create.side_effect = rest.Refused('no')
         self.raised(rest.Refused, self.snapshots.create, 'new',
                     objects.ArrayVolume(group=3, volume=7))
@@ -204,18 +204,18 @@ class SnapshotsTest(recorded.RecordedTest):
         self.client.snapshots.delete.side_effect = rest.Refused('no')
         self.client.snapshots.search.return_value = list(siblings)
 
-    def test_delete_what_is_refused(self):
+    def test_delete_refused(self):
         self.refuse(rest.Snapshot(4, num_of_clones=1), rest.Snapshot(5))
         self.raised(rest.Refused, self.snapshots.delete, 5, 3, ['cs-1'])
         self.assertEqual([DELETE, mock.call.mappings.search(volume=REF),
                           SIBLINGS], self.calls())
 
-    def test_delete_in_a_list_that_is_cut_off(self):
+    def test_delete_refused_and_incomplete_list(self):
         self.refuse()
         self.client.snapshots.search.side_effect = rest.Incomplete('more')
         self.raised(rest.Refused, self.snapshots.delete, 5, 3, ['cs-1'])
 
-    def test_delete_what_has_views(self):
+    def test_delete_with_views(self):
         self.refuse(rest.Snapshot(8, name='z', source=REF), VIEW,
                     rest.Snapshot(4, name='other', source=GROUP),
                     rest.Snapshot(6, source=REF))
@@ -223,7 +223,7 @@ class SnapshotsTest(recorded.RecordedTest):
                             5, 3)
         self.assertEqual('Snapshot 5 is needed by: , vg:view, z.', str(error))
 
-    def test_delete_what_has_clones(self):
+    def test_delete_with_clones(self):
         self.refuse(rest.Snapshot(5, num_of_clones=1))
         error = self.raised(exceptions.ObjectInUse, self.snapshots.delete,
                             5, 3)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The array as a whole, whatever it tells of itself."""
+"""State, version, identity and ports of the array."""
 
 import ddt
 import fixtures
@@ -34,36 +34,36 @@ class SystemTest(base.BaseTestCase):
         self.addCleanup(system.TOLD.clear)
 
     def array(self, *states):
-        """An array that tells these of itself, one after the other."""
+        """An array that replies with these system states in turn."""
         self.client, self.adapter, self.clock = scripted.client(
             *[scripted.hits({**GOOD, **state}) for state in states])
         return system.System(self.client)
 
     @ddt.data(None, '', 'new', '2.x', 2.2, 3, True, [], {'v': 1}, '2.2.0-17')
-    def test_a_version_that_cannot_be_read_is_told_once(self, version):
+    def test_unreadable_version_is_logged_once(self, version):
         array = self.array(*[{'rest_api_version': version}] * 2)
         array.check()
         array.check()
         self.assertEqual(1, self.log.output.count('tells its REST API'))
 
     @ddt.data('2.1.9', '1.0', '2', '2.1.99.7', '0')
-    def test_an_old_version_is_refused(self, version):
+    def test_old_version_is_refused(self, version):
         array = self.array({'rest_api_version': version})
         self.assertRaisesRegex(exceptions.ArrayNotSupported, '2.2.0',
                                array.check)
 
     @ddt.data('2.2', '2.2.0', '2.2.0.1', '2.10', '3', '10.0.0')
-    def test_a_new_version(self, version):
+    def test_supported_version(self, version):
         self.array({'rest_api_version': version}).check()
         self.assertEqual('', self.log.output)
 
     @ddt.data('online', ' ONLINE ', '', None)
-    def test_nothing_to_tell_of_a_state(self, state):
+    def test_states_that_are_not_logged(self, state):
         self.array({'state': state}).check()
         self.assertEqual('', self.log.output)
 
     @ddt.data('Ready', 'OFFLINE', 'x' * 999)
-    def test_a_word_that_is_not_known_is_told_once(self, state):
+    def test_unknown_state_is_logged_once(self, state):
         array = self.array(*[{'state': state}] * 2)
         array.check()
         array.check()
@@ -71,24 +71,24 @@ class SystemTest(base.BaseTestCase):
         self.assertLess(len(self.log.output), 300)
 
     @ddt.data(7, [], {'word': 'ONLINE'}, True)
-    def test_a_state_of_another_type(self, state):
+    def test_state_of_another_type(self, state):
         self.array({'state': state}).check()
         self.assertNotIn('not ONLINE', self.log.output)
 
     @ddt.data(None, 12, [])
-    def test_an_id_that_is_missing_falls_back(self, odd):
+    def test_missing_id_is_replaced_by_target_iqn(self, odd):
         array = self.array({'system_id': odd})
         array.check()
         self.assertEqual('iqn.k2', array.known_id)
 
-    def test_an_array_that_does_not_say_who_it_is(self):
+    def test_array_without_identity(self):
         array = self.array({'system_id': 5,
                             'iscsi_qualified_target_name': None})
         self.assertRaisesRegex(exceptions.ArrayNotSupported, 'neither',
                                array.check)
 
-    def test_one_reply_without_id_changes_nothing(self):
-        """Rows have the id: with another they would not be ours."""
+    def test_reply_without_id_keeps_the_known_id(self):
+        """Cinder's rows contain the id, so it must not change."""
         array = self.array({}, {'system_id': 5}, {
             'system_id': None, 'iscsi_qualified_target_name': 'iqn.other'})
         for identity in ('a1b2', 'a1b2', 'iqn.other'):
@@ -115,9 +115,9 @@ class SystemTest(base.BaseTestCase):
         (['ok', 'down'], [0], ['down']),
         (['Online', 'x' * 999], [0, 1], ['Online', 'x' * 60]))
     @ddt.unpack
-    def test_a_port_is_left_out_only_for_others_that_are_ok(
+    def test_port_is_left_out_only_if_others_are_ok(
             self, words, used, told):
-        """Section 7.4 has no word but "ok"."""
+        """Section 7.4 names no status but "ok"."""
         ports = [f'50:0{number}' for number in range(len(words))]
         array = self.array()
         self.adapter.script = [scripted.hits(*[

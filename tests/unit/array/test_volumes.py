@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What shows that a volume was moved, and that it is not mapped."""
+"""Whether a volume was moved, and whether it is mapped."""
 
 from unittest import mock
 
@@ -34,7 +34,7 @@ class MoveTest(recorded.RecordedTest):
         self.volumes = volumes.Volumes(self.client)
 
     def shows(self, changed):
-        """Move volume 7; whether this reply shows it."""
+        """Move volume 7; return whether this reply shows the move."""
         self.volumes.move(7, 9, ['cv-1'])
         call, = self.client.volumes.update.call_args_list
         shows = call.kwargs['shows']
@@ -44,15 +44,15 @@ class MoveTest(recorded.RecordedTest):
 
     @ddt.data((TARGET, True), (OTHER, False))
     @ddt.unpack
-    def test_the_reply_tells(self, group, expected):
+    def test_reply_shows_the_group(self, group, expected):
         self.assertIs(expected, self.shows(
             rest.Volume(7, 'cv-1', volume_group=group)))
         self.assertNotIn(LOOK, self.calls())
 
     @ddt.data(([7, 8], True), ([8], False), ([], False))
     @ddt.unpack
-    def test_the_reply_does_not_tell(self, listed, expected):
-        """VOL-10: the volume is looked for in its new group."""
+    def test_reply_does_not_show_the_group(self, listed, expected):
+        """VOL-10: the volume is searched for in its new group."""
         self.client.volumes.search.return_value = [
             rest.Volume(id, f'cv-{id}', volume_group=TARGET) for id in listed]
         self.assertIs(expected, self.shows(rest.Volume(
@@ -61,7 +61,7 @@ class MoveTest(recorded.RecordedTest):
 
 
 class MappedTest(recorded.RecordedTest):
-    """What is mapped stays."""
+    """Mapped volumes are not deleted."""
 
     def setUp(self):
         super().setUp()
@@ -86,8 +86,8 @@ class MappedTest(recorded.RecordedTest):
         self.client.mappings.search.assert_called_once_with(
             volume=self.volume.mappable)
 
-    def test_host_that_the_array_does_not_name(self):
-        """Missing, null or of another type: it is mapped all the same."""
+    def test_host_is_not_shown(self):
+        """The field is missing, null or of another type."""
         self.hosts(None)
         self.assertMapped('to a host that the array does not name.')
 
@@ -106,14 +106,14 @@ class FindTest(recorded.RecordedTest):
             7, 'cv-1', unread=frozenset({'volume_group'}))
         self.client.volume_groups.find.return_value = None
 
-    def test_its_group_is_told(self):
+    def test_group_is_shown(self):
         self.client.volumes.find.return_value = rest.Volume(
             7, 'cv-1', volume_group=TARGET)
         self.assertEqual(objects.ArrayVolume(volume=7, group=9),
                          self.volumes.find('cv-1'))
 
-    def test_its_group_is_not_told(self):
-        """That of its name is its own."""
+    def test_group_is_not_shown(self):
+        """Its own group is found by name."""
         self.client.volume_groups.find.return_value = rest.VolumeGroup(
             9, 'cvg-1')
         self.assertEqual(objects.ArrayVolume(volume=7, group=9),
@@ -121,7 +121,7 @@ class FindTest(recorded.RecordedTest):
         self.assertEqual([mock.call.volume_groups.find(name='cvg-1')],
                          self.calls('volume_groups'))
 
-    def test_it_is_never_taken_for_gone(self):
+    def test_volume_of_unknown_group_is_not_taken_for_gone(self):
         """A member of a consistency group has no group of its own."""
         error = self.raised(exceptions.GroupNotSupported,
                             self.volumes.find, 'cv-1', 'rcv-1')
@@ -130,7 +130,7 @@ class FindTest(recorded.RecordedTest):
             'volume cv-1, which has none of its own.', str(error))
         self.assertEqual([], self.calls('snapshots'))
 
-    def test_there_is_none(self):
+    def test_no_such_volume(self):
         self.client.volumes.find.return_value = None
         self.client.snapshots.find.return_value = None
         self.assertIsNone(self.volumes.find('cv-1'))
