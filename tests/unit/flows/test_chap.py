@@ -28,7 +28,7 @@ SOUGHT = array_hosts.Sought((IQN,), (naming.host('node1', [IQN]),))
 
 
 class Secrets:
-    """Passwords in memory; the first one that is kept counts."""
+    """Passwords in memory; the first one kept for an initiator wins."""
 
     def __init__(self):
         self.kept = {}
@@ -66,7 +66,7 @@ class GuardTest(simulated.SimulatedTest):
             guard=self.guard)
 
     def password(self):
-        """The one on the array."""
+        """The password on the array."""
         row, = self.sim.store.rows('host_auth_profiles')
         return row['password']
 
@@ -91,7 +91,7 @@ class GuardTest(simulated.SimulatedTest):
         self.assertIn(self.name, repr(login))
 
     def test_order_of_the_writes(self):
-        """Whoever finds the host by its initiator finds it with CHAP."""
+        """CHAP is set before the host can be found by its initiator."""
         self.attach()
         host = self.registry.locate(SOUGHT).host
         self.assertEqual(
@@ -114,7 +114,7 @@ class GuardTest(simulated.SimulatedTest):
         self.assertEqual({}, self.secrets.kept)
         self.assertEqual('Nobody-knows-1', self.password())
 
-    def test_a_profile_left_behind_gets_the_password(self):
+    def test_leftover_profile_gets_the_password(self):
         self.array.chap.ensure(profiles.Login(self.name, 'Nobody-knows-1'))
         self.assertEqual(self.guard.make().password, self.password())
         self.assertEqual(self.secrets.kept, {IQN: self.password()})
@@ -124,15 +124,15 @@ class GuardTest(simulated.SimulatedTest):
         self.assertEqual('Others-kept-1', self.guard.make().password)
         self.assertEqual('Others-kept-1', self.password())
 
-    def test_a_known_login_is_not_looked_at_again(self):
+    def test_known_login_needs_no_call(self):
         login = self.attach().login
         host = self.registry.locate(SOUGHT).host
         self.sim.control.clear_journal()
         self.assertEqual(login, self.guard.login(host))
         self.assertEqual([], self.calls())
 
-    def test_a_profile_that_no_host_has(self):
-        """A known password does not mean that the array asks for it."""
+    def test_profile_without_a_host(self):
+        """A known password does not mean that the host has the profile."""
         self.guard.make()
         self.assertIsNone(self.guard.login(self.registry.create('another')))
 
@@ -147,7 +147,7 @@ class GuardTest(simulated.SimulatedTest):
         self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host)
         self.assertEqual('Nobody-knows-1', self.password())
 
-    def test_a_lost_password_of_a_member_of_a_group_stays(self):
+    def test_lost_password_of_a_host_group_member_stays(self):
         """Its volumes are mapped to the group."""
         host = self.give('Nobody-knows-1')
         group = self.client.host_groups.create(name='cluster')
@@ -155,7 +155,7 @@ class GuardTest(simulated.SimulatedTest):
         self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host)
         self.assertEqual('Nobody-knows-1', self.password())
 
-    def test_off_without_a_password(self):
+    def test_disabled_without_a_password(self):
         """No call for hosts that never had CHAP."""
         off = chap.Chap(self.array, self.registry, self.secrets, False)
         self.assertIsNone(off.guard([IQN]).login(1))
@@ -163,14 +163,14 @@ class GuardTest(simulated.SimulatedTest):
         off.forget([IQN])
         self.assertEqual([], self.calls())
 
-    def test_forgetting(self):
+    def test_forget(self):
         self.guard.make()
         self.chap.forget([IQN.upper()])
         self.assertNotIn('host_auth_profiles', self.leftovers())
         self.assertEqual([IQN], list(self.secrets.kept))
 
-    def test_a_host_whose_initiators_the_array_does_not_show(self):
-        """That by which it was connected is told."""
+    def test_forget_initiators_that_are_not_shown(self):
+        """The caller passes the initiator that the host connected with."""
         made = self.guard.make()
         self.assertIn('host_auth_profiles', self.leftovers())
         host = self.registry.create(naming.host('h', [IQN]))
@@ -179,8 +179,8 @@ class GuardTest(simulated.SimulatedTest):
             self.chap, connected=[IQN.upper()])
         self.assertNotIn('host_auth_profiles', self.leftovers(), made)
 
-    def test_a_profile_in_use_is_not_forgotten(self):
-        """Whether the array would refuse that or not (CHP-4)."""
+    def test_profile_in_use_is_not_deleted(self):
+        """Even if the array would allow it (CHP-4)."""
         self.give('Kept-before-1')
         self.sim.control.clear_journal()
         self.chap.forget([IQN])
@@ -229,7 +229,7 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.registry.initiators(5),
              mock.call.profiles.of_others()], self.calls())
 
-    def test_may_give_whatever_the_case(self):
+    def test_may_give_in_any_case(self):
         """INI-5."""
         self.registry.initiators.return_value = {IQN.upper(): 1}
         self.assertIs(True, self.guard(
@@ -291,7 +291,7 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.profiles.set_password(self.IN_USE, 'Theirs-1')],
             self.calls('profiles.set_password'))
 
-    def test_login_that_nobody_knows(self):
+    def test_login_with_lost_password(self):
         self.array.mappings.is_mapped.return_value = True
         self.array.chap.find.return_value = self.IN_USE
         error = self.raised(exceptions.ChapSecretLost,
@@ -309,7 +309,7 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.secrets.keep(IQN, 'Generated-0001')], self.calls())
 
     def test_discard(self):
-        """By its id only where it was made for this host."""
+        """By id only if it was created for this host."""
         self.array.chap.ensure.return_value = self.IDLE, True
         guard = self.guard()
         guard.discard()
@@ -323,7 +323,7 @@ class RecordedGuardTest(doubles.TestCase):
              for made in (None, self.IDLE.id, None)],
             self.calls('profiles.discard'))
 
-    def test_make_takes_one_over(self):
+    def test_make_takes_over_a_profile(self):
         self.secrets.find.return_value = 'Kept-before-1'
         self.array.chap.ensure.return_value = self.IDLE, False
         login = profiles.Login(self.name, 'Kept-before-1')
@@ -334,7 +334,7 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.profiles.set_password(self.IDLE, 'Kept-before-1')],
             self.calls())
 
-    def test_forget(self):
+    def test_forget_several(self):
         owner = chap.Chap(self.array, self.registry, self.secrets, False)
         self.secrets.find.side_effect = ['Kept-before-1', None, 'Kept-2']
         self.array.chap.discard.side_effect = [rest.Unreachable('no'), None]
@@ -347,6 +347,6 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.profiles.discard(naming.chap_profile('iqn.3'))],
             self.calls('profiles'))
 
-    def test_what_belongs_together(self):
+    def test_registry(self):
         owner = chap.Chap(self.array, self.registry, self.secrets, True)
         self.assertIs(self.registry, owner.registry)

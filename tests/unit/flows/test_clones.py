@@ -27,7 +27,7 @@ GIB = simulated.GIB
 
 
 class ClonesTest(simulated.SimulatedTest):
-    """Common to both kinds of array."""
+    """Common to arrays with and without thin clones."""
 
     def setUp(self):
         super().setUp()
@@ -83,11 +83,11 @@ class ThinTest(ClonesTest):
         self.assertEqual(3 * GIB, self.client.volumes.get(clone.volume).size)
         self.remove(clone)
 
-    # One call is refused after the other: nothing may be left behind.
+    # Each call in turn is refused: nothing may be left behind.
     @ddt.data(('POST', 'volumes'), ('PATCH', 'volumes/*'),
               ('POST', 'volume_groups'))
     @ddt.unpack
-    def test_whatever_fails_nothing_is_left(self, method, path):
+    def test_failures_leave_nothing(self, method, path):
         for after in range(2):
             fault = self.sim.control.add_fault(
                 kind='status', status=403, method=method, path=path,
@@ -101,14 +101,14 @@ class ThinTest(ClonesTest):
                 self.remove(clone)
             self.sim.control.clear_faults()
 
-    def test_a_clone_that_may_not_leave_makes_way_for_a_view(self):
+    def test_view_replaces_a_clone_that_cannot_be_moved(self):
         self.sim.control.set_behaviors(clones_movable=False)
         clone = self.clone()
         self.assertIsNotNone(clone.view)
         self.remove(clone)
 
-    def test_a_clone_caught_in_a_snapshot_is_said_and_not_forgotten(self):
-        """VOL-10: somebody else's snapshot meets the clone half-way."""
+    def test_clone_that_a_snapshot_keeps_is_an_error(self):
+        """VOL-10: someone takes a snapshot before the clone is moved."""
         snapshot = self.array.snapshots.create('snap', self.source)
         move = self.array.volumes.move
 
@@ -120,7 +120,7 @@ class ThinTest(ClonesTest):
         self.assertRaises(exceptions.ObjectInUse, self.cloner.from_snapshot,
                           self.request, snapshot, ('thin', 'view'))
         self.assertEqual(['new', 'src'], self.leftovers()['volumes'])
-        # Cinder's delete of the volume in error: refused, then done.
+        # Cinder deletes the volume in error: refused, then done.
         caught = dataclasses.replace(self.array.volumes.find('new'),
                                      shared=True)
         self.assertRaises(exceptions.ObjectInUse, deletion.retire_volume,
@@ -143,7 +143,7 @@ class ViewTest(ClonesTest):
 
     profile = 'k2'
 
-    def test_the_array_is_asked_for_thin_clones_once(self):
+    def test_thin_clones_are_tried_once(self):
         first, second = self.clone(), self.clone('thin', 'view', name='b')
         self.assertEqual(1, self.calls().count('POST volumes') - 1)
         for clone in (first, second):
@@ -165,20 +165,20 @@ class ViewTest(ClonesTest):
         deletion.delete_parent(self.array, second, [])
         self.remove(view)
 
-    def test_a_larger_volume_needs_a_copy(self):
+    def test_larger_volume_needs_a_copy(self):
         error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   size=2 * GIB)
         self.assertIn('exactly the size', str(error))
         self.assertEqual(self.before, self.leftovers())
 
-    def test_when_the_view_fails_nothing_is_left(self):
+    def test_failed_view_leaves_nothing(self):
         self.sim.control.add_fault(kind='status', status=403, method='POST',
                                    path='snapshots', after=1)
         self.assertRaises(rest.Forbidden, self.clone, 'view')
         self.sim.control.clear_faults()
         self.assertEqual(self.before, self.leftovers())
 
-    def test_when_the_image_is_not_found_nothing_is_left(self):
+    def test_missing_volsnap_leaves_nothing(self):
         self.sim.control.add_fault(kind='status', status=403, method='GET',
                                    path='volsnaps')
         self.assertRaises(rest.Forbidden, self.clone, 'view')
@@ -197,7 +197,7 @@ class CopyTest(ClonesTest):
                                     lambda group: None)
 
     def copy(self, source, target, size):
-        """Note what is there meanwhile."""
+        """Record the view and the volume during the copy."""
         view = self.client.snapshots.get(source.backing.view)
         volume = self.client.volumes.get(target.backing.volume)
         self.assertEqual(([view.short_name], [volume.name]),
@@ -213,8 +213,8 @@ class CopyTest(ClonesTest):
         return clones.copied(copy, self.array, dataclasses.replace(
             self.request, **changes), self.snapshot)
 
-    def test_a_volume_in_a_group_of_its_own(self):
-        """The view goes as soon as the data is there."""
+    def test_copy_into_a_group_of_its_own(self):
+        """The view is deleted once the data is copied."""
         self.snapshot = self.take()
         made = self.from_snapshot(self.copy, size=2 * GIB)
         self.assertEqual(
@@ -225,7 +225,7 @@ class CopyTest(ClonesTest):
                          self.leftovers()['volume_groups'])
         self.assertEqual(['cs-1'], self.leftovers()['snapshots'])
 
-    def test_a_volume_in_the_group_of_others(self):
+    def test_copy_into_a_shared_group(self):
         self.snapshot = self.take()
         group = self.array.volumes.create_group('shared', True)
         made = self.from_snapshot(self.copy, group=group)
@@ -233,7 +233,7 @@ class CopyTest(ClonesTest):
         self.assertEqual(['shared', 'src-group'],
                          self.leftovers()['volume_groups'])
 
-    def test_a_copy_that_fails(self):
+    def test_failed_copy(self):
         """Nothing of it is left."""
         self.snapshot = self.take()
         before = self.leftovers()
@@ -243,8 +243,8 @@ class CopyTest(ClonesTest):
         self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
         self.assertEqual(before, self.leftovers())
 
-    def test_a_volume_that_is_deleted_while_it_is_copied(self):
-        """What has its ids and those of its view then stays (OBJ-7)."""
+    def test_volume_deleted_during_the_copy(self):
+        """Objects that reuse its ids, or its view's, stay (OBJ-7)."""
         self.sim.control.set_behaviors(reuse_ids=True)
         self.snapshot = self.take()
 
@@ -268,7 +268,7 @@ class CopyTest(ClonesTest):
         self.assertIn('other-view', left['views'])
 
     @ddt.data('snapshots', 'volume_groups', 'volumes')
-    def test_a_request_that_is_refused(self, path):
+    def test_refused_request(self, path):
         """Nothing is left, and nothing was copied."""
         self.snapshot = self.take()
         before = self.leftovers()

@@ -29,7 +29,7 @@ MAPPED = exceptions.StillMapped('Volume 7', 'is mapped to host h.')
 
 
 class DeleteVolumeTest(doubles.TestCase):
-    """What backs a volume goes, or is hidden."""
+    """A volume or view is deleted, or its deletion is deferred."""
 
     DELETE_VOLUME = mock.call.array.volumes.delete(7, 3, ['cv-1', 'cv-2'])
     DELETE_GROUP = mock.call.array.volumes.delete_group(3, ['cvg-1', 'cvg-2'])
@@ -58,21 +58,21 @@ class DeleteVolumeTest(doubles.TestCase):
         self.delete(VIEW)
         self.assertEqual([self.DELETE_VIEW], self.calls())
 
-    def test_a_group_with_objects_of_others(self):
+    def test_group_with_foreign_objects(self):
         self.array.volumes.delete_group.side_effect = rest.Refused('no')
         with self.assertLogs('cinder_k2.flows.deletion', 'WARNING'):
             self.delete(VOLUME)
         self.assertEqual([self.DELETE_VOLUME, self.DELETE_GROUP],
                          self.calls())
 
-    def test_retire_what_nothing_needs(self):
+    def test_retire_unneeded_volume(self):
         self.array.deferred.is_volume_needed.return_value = False
         self.assertIs(True, self.retire(VOLUME))
         self.assertEqual(
             [mock.call.array.deferred.is_volume_needed(VOLUME),
              self.DELETE_VOLUME, self.DELETE_GROUP], self.calls())
 
-    def test_retire_what_clones_need(self):
+    def test_retire_volume_with_clones(self):
         self.array.deferred.is_volume_needed.return_value = True
         self.assertIs(False, self.retire(VOLUME))
         self.assertEqual(
@@ -81,16 +81,16 @@ class DeleteVolumeTest(doubles.TestCase):
              mock.call.array.deferred.defer_volume(VOLUME, ['cv-1', 'cv-2'])],
             self.calls())
 
-    def test_try_what_goes(self):
+    def test_try(self):
         self.assertIs(True, self.attempt(VOLUME))
         self.assertEqual([self.DELETE_VOLUME, self.DELETE_GROUP],
                          self.calls())
 
-    def test_try_what_is_needed(self):
+    def test_try_while_needed(self):
         self.array.volumes.delete.side_effect = USED
         self.assertIs(False, self.attempt(VOLUME))
 
-    def test_try_what_is_mapped(self):
+    def test_try_while_mapped(self):
         self.array.volumes.delete.side_effect = MAPPED
         self.assertIs(MAPPED, self.raised(exceptions.StillMapped,
                                           self.attempt, VOLUME))
@@ -113,19 +113,19 @@ class OwnGroupTest(doubles.TestCase):
              mock.call.array.volumes.delete_group(3, ['cvg-1'])],
             self.calls())
 
-    def test_there_is_none(self):
+    def test_no_such_group(self):
         self.array.volumes.find_group.return_value = None
         self.assertIsNone(self.delete())
         self.assertEqual([mock.call.array.volumes.find_group('cvg-1')],
                          self.calls())
 
-    def test_it_is_not_empty(self):
+    def test_group_is_not_empty(self):
         self.array.volumes.delete_group.side_effect = rest.Refused('no')
         self.assertIsNone(self.delete())
 
 
 class RetireSnapshotTest(doubles.TestCase):
-    """A snapshot goes, or is hidden."""
+    """A snapshot is deleted, or its deletion is deferred."""
 
     LOOK = [mock.call.array.snapshots.of_group(3),
             mock.call.array.identity.snapshot_among(
@@ -145,26 +145,26 @@ class RetireSnapshotTest(doubles.TestCase):
     def retire(self):
         return deletion.retire_snapshot(self.array, SNAPSHOT, ['cs-1'])
 
-    def test_one_that_nothing_needs(self):
+    def test_unneeded_snapshot(self):
         self.assertIs(True, self.retire())
         self.assertEqual(
             [*self.LOOK, mock.call.array.deferred.is_snapshot_needed(
                 FOUND, mock.sentinel.siblings), self.DELETE], self.calls())
 
-    def test_one_that_is_gone(self):
+    def test_missing_snapshot(self):
         self.array.identity.snapshot_among.return_value = None
         self.assertIs(False, self.retire())
         self.assertEqual(self.LOOK, self.calls())
 
-    def test_one_that_volumes_need(self):
+    def test_snapshot_needed_by_volumes(self):
         self.array.deferred.is_snapshot_needed.return_value = True
         self.assertIs(True, self.retire())
         self.assertEqual(
             [*self.LOOK, mock.call.array.deferred.is_snapshot_needed(
                 FOUND, mock.sentinel.siblings), self.HIDE], self.calls())
 
-    def test_the_array_counts_no_clones(self):
-        """CLN-4: what it refuses has some, then."""
+    def test_number_of_clones_is_not_shown(self):
+        """CLN-4: then a refusal means that it has clones."""
         self.siblings = [
             rest.Snapshot(6, unread=frozenset({'num_of_clones'})),
             rest.Snapshot(5)]
@@ -172,8 +172,8 @@ class RetireSnapshotTest(doubles.TestCase):
         self.assertIs(True, self.retire())
         self.assertEqual([self.DELETE, self.HIDE], self.calls()[-2:])
 
-    def test_the_array_counts_clones(self):
-        """It refuses for another reason; that others tell none is none."""
+    def test_number_of_clones_is_zero(self):
+        """The refusal has another reason; other snapshots do not count."""
         self.siblings = [
             rest.Snapshot(5, unread=frozenset({'num_of_clones'})),
             rest.Snapshot(6, num_of_clones=0)]
@@ -182,7 +182,7 @@ class RetireSnapshotTest(doubles.TestCase):
         self.assertIs(refusal, self.raised(rest.Refused, self.retire))
         self.assertEqual(self.DELETE, self.calls()[-1])
 
-    def test_a_list_that_is_cut_off(self):
+    def test_incomplete_list(self):
         self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
         self.array.snapshots.delete.return_value = True
         self.assertIs(True, self.retire())
@@ -191,12 +191,12 @@ class RetireSnapshotTest(doubles.TestCase):
              mock.call.array.identity.snapshot(SNAPSHOT, ['cs-1']),
              self.DELETE], self.calls())
 
-    def test_one_that_is_gone_before_it_is_deleted(self):
+    def test_incomplete_list_and_snapshot_vanishes(self):
         self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
         self.array.snapshots.delete.return_value = False
         self.assertIs(False, self.retire())
 
-    def test_one_that_is_not_in_a_list_that_is_cut_off(self):
+    def test_incomplete_list_and_missing_snapshot(self):
         self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
         self.array.identity.snapshot.return_value = None
         self.assertIs(False, self.retire())
@@ -207,7 +207,7 @@ class RetireSnapshotTest(doubles.TestCase):
             self.array, FOUND, ['cs-1']))
         self.assertEqual([self.DELETE], self.calls())
 
-    def test_try_what_is_needed(self):
+    def test_try_while_needed(self):
         self.array.snapshots.delete.side_effect = USED
         self.assertIs(False, deletion.try_delete_snapshot(
             self.array, FOUND, ['cs-1']))
@@ -230,7 +230,7 @@ class ParentTest(doubles.TestCase):
         self.delete(self.CLONE)
         self.assertEqual([self.DELETE], self.calls())
 
-    def test_one_that_somebody_needs(self):
+    def test_parent_still_needed(self):
         self.array.snapshots.delete_parent.side_effect = rest.Refused('no')
         self.delete(self.CLONE)
         self.assertEqual([self.DELETE, self.HIDE], self.calls())
@@ -253,7 +253,7 @@ class ParentTest(doubles.TestCase):
 
 
 class LongListTest(simulated.SimulatedTest):
-    """Snapshots of a group that the array does not list as a whole."""
+    """The array lists only some of the snapshots of a group."""
 
     def setUp(self):
         super().setUp()
@@ -274,20 +274,20 @@ class LongListTest(simulated.SimulatedTest):
         return deletion.retire_snapshot(self.array, self.snapshots[name],
                                         [name])
 
-    def test_one_that_nothing_needs(self):
+    def test_unneeded_snapshot(self):
         self.assertTrue(self.retire('cs-3'))
         self.assertEqual(['cs-1', 'cs-2'], self.leftovers()['snapshots'])
         self.assertEqual(1, sum(call.startswith('DELETE')
                                 for call in self.calls()))
 
-    def test_one_whose_id_is_anothers(self):
-        """The name counts."""
+    def test_reused_id(self):
+        """The snapshot is identified by its name."""
         self.snapshots['cs-3'] = self.snapshots['cs-1']
         self.assertTrue(self.retire('cs-3'))
         self.assertEqual(['cs-1', 'cs-2'], self.leftovers()['snapshots'])
 
-    def test_one_that_a_thin_clone_needs(self):
-        """It stays, and is not noted as what may go later."""
+    def test_snapshot_needed_by_a_thin_clone(self):
+        """It stays, and its deletion is not deferred."""
         self.array.snapshots.create_thin_clone(
             'cv-2', self.snapshots['cs-3'], self.volume)
         error = self.assertRaises(rest.Refused, self.retire, 'cs-3')

@@ -19,8 +19,8 @@ from taskflow.patterns import linear_flow
 from cinder_k2.flows import engine
 
 
-class Note(engine.Step):
-    """Appends to a list, and takes it away again."""
+class LogStep(engine.Step):
+    """Adds an entry to a log when it is run, and when it is undone."""
 
     default_provides = 'length'
 
@@ -32,7 +32,7 @@ class Note(engine.Step):
         inputs['log'].append(f'undo {inputs["word"]} {done}')
 
 
-class BadUndo(Note):
+class BadUndo(LogStep):
     """Cannot be undone."""
 
     default_provides = None
@@ -57,40 +57,41 @@ def named(kind, name, word):
 
 
 class NoArray:
-    """An array that gives time for undoing, and counts how often."""
+    """A double of an array that counts cleanup deadlines."""
 
     def __init__(self):
-        self.graces = 0
+        self.cleanups = 0
 
     @contextlib.contextmanager
     def cleanup_deadline(self):
-        self.graces += 1
+        self.cleanups += 1
         yield
 
 
 class EngineTest(base.BaseTestCase):
 
-    def test_results_come_back_by_name(self):
+    def test_results_are_returned_by_name(self):
         log = []
-        made = engine.run(linear_flow.Flow('f').add(Note()),
+        made = engine.run(linear_flow.Flow('f').add(LogStep()),
                           array=NoArray(), log=log,
                           word='a')
         self.assertEqual(1, made['length'])
         self.assertEqual(['do a'], log)
 
-    def test_a_failure_undoes_what_was_done_backwards(self):
+    def test_failure_undoes_steps_in_reverse_order(self):
         log = []
         flow = linear_flow.Flow('f').add(
-            named(Note, 'one', 'first'), named(Note, 'two', 'second'), Fail())
+            named(LogStep, 'one', 'first'), named(LogStep, 'two', 'second'),
+            Fail())
         self.assertRaises(KeyError, engine.run, flow,
                           array=NoArray(), log=log, first='a',
                           second='b')
         self.assertEqual(['do a', 'do b', 'undo b 2', 'undo a 1'], log)
 
-    def test_a_step_that_cannot_be_undone_does_not_stop_the_others(self):
+    def test_failed_undo_does_not_stop_the_others(self):
         log = []
         flow = linear_flow.Flow('f').add(
-            named(Note, 'one', 'first'), named(BadUndo, 'two', 'second'),
+            named(LogStep, 'one', 'first'), named(BadUndo, 'two', 'second'),
             Fail())
         self.assertRaises(KeyError, engine.run, flow,
                           array=NoArray(), log=log, first='a',

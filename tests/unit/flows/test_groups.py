@@ -64,7 +64,7 @@ class RegroupTest(simulated.SimulatedTest):
                  if v.name != 'CTRL'},
                 {g.name for g in self.client.volume_groups.search()})
 
-    def test_in_and_out(self):
+    def test_move_in_and_out(self):
         done = self.regroup(self.moves)
         own = self.array.volumes.find_group('own-in')
         self.assertEqual(
@@ -98,8 +98,8 @@ class RegroupTest(simulated.SimulatedTest):
                     self.array.volumes.find_group('own-in'), 'own-in')
             self.sim.control.clear_faults()
 
-    def test_a_group_of_somebody_else_is_left_alone(self):
-        """It has the name that the volume's own group is to have."""
+    def test_foreign_group_is_left_alone(self):
+        """It has the name of the group that is to be created."""
         self.array.volumes.create_group('own-in', True)
         self.array.volumes.create(
             'theirs', GIB, self.array.volumes.find_group('own-in'))
@@ -107,7 +107,7 @@ class RegroupTest(simulated.SimulatedTest):
         self.assertRaises(rest.Refused, self.regroup, self.moves)
         self.assertEqual(before, self.places())
 
-    def test_the_array_says_why(self):
+    def test_error_gives_the_reason(self):
         self.array.snapshots.create('snap', self.outside[1])
         self.array.groups.check_movable = lambda label, volume, group: None
         error = self.assertRaises(exceptions.GroupNotSupported, self.regroup,
@@ -115,8 +115,8 @@ class RegroupTest(simulated.SimulatedTest):
         self.assertIn('Volume 1 cannot change its volume group', str(error))
         self.assertIn('has snapshots', str(error))
 
-    def test_a_snapshot_is_seen_before(self):
-        """Whatever the array would do: it would stay behind alone."""
+    def test_snapshots_are_checked_before_the_move(self):
+        """The array might move the volume without its snapshots."""
         self.array.snapshots.create('snap', self.inside)
         self.sim.control.clear_journal()
         error = self.assertRaises(exceptions.GroupNotSupported, self.regroup,
@@ -125,7 +125,7 @@ class RegroupTest(simulated.SimulatedTest):
         self.assertIn('ccg-1:snap', str(error))
         self.assertNotIn('POST volume_groups', self.calls())
 
-    def test_the_old_group_is_held(self):
+    def test_source_groups_are_locked(self):
         self.regroup(self.moves)
         self.assertEqual([m.source for m in self.moves], self.held)
 
@@ -214,8 +214,8 @@ class RecordedMoveTest(doubles.TestCase):
              mock.call.array.volumes.move(7, 9, ['cv-1']),
              mock.call.free(3)], self.calls())
 
-    def test_out_is_refused(self):
-        """Then it goes back, for it may have moved, and so does the group."""
+    def test_move_out_is_refused(self):
+        """The volume is moved back, in case it moved; the group is deleted."""
         self.array.volumes.move.side_effect = [rest.Refused('no'), None]
         self.raised(exceptions.GroupNotSupported, self.regroup, self.OUT)
         self.assertEqual(
@@ -239,7 +239,7 @@ class RecordedMoveTest(doubles.TestCase):
                          self.calls('array.groups.find'))
 
     def test_into_a_group_that_is_not_full(self):
-        """The group stays, whoever is in it."""
+        """The group is not deleted."""
         self.array.volumes.move.side_effect = [rest.Refused('no'), None]
         self.array.groups.find.return_value = array_groups.Group(4, False, 1)
         error = self.raised(exceptions.GroupNotSupported,
@@ -248,8 +248,8 @@ class RecordedMoveTest(doubles.TestCase):
         self.assertEqual([], self.calls('array.volumes.find_group',
                                         'array.groups.delete_if_empty'))
 
-    def test_members_get_all_the_time(self):
-        """One that fails takes those before it along."""
+    def test_each_member_gets_a_fresh_deadline(self):
+        """If one fails, those before it are deleted."""
         self.array.volumes.create_group.return_value = 9
         self.array.volumes.find_group.return_value = 9
         made = ArrayVolume(group=9, volume=7, shared=True)

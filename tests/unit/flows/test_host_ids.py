@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Hosts and initiators whose ids are others' when a reply is lost (OBJ-7)."""
+"""Lost replies while ids of hosts and initiators are reused (OBJ-7)."""
 
 import contextlib
 import itertools
@@ -31,8 +31,8 @@ from tests.unit.flows import test_chap
 from tests.unit import lost
 from tests.unit import simulated
 
-# By resource of the initiators: the registry, those of the host, and those
-# of the stranger.
+# By resource of the initiators: the registry, the field, the initiators of
+# the host, and the foreign one, to which an id is added.
 KINDS = {
     'host_iqns': (
         'iscsi_hosts', 'iqn', ['iqn.1994-05.com.example:node1'],
@@ -41,8 +41,8 @@ KINDS = {
         'fc_hosts', 'pwwn',
         ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02'],
         '50:00:00:00:00:00:00:')}
-# Whether the array has carried it out, whether the stranger's host has
-# initiators (one without is easily deleted), and what the reply is.
+# The resource, whether the array carries out the request, whether the foreign
+# host has no initiators (so it is easily deleted), and the error.
 CASES = [(*case, error) for case, error in zip(itertools.product(
     KINDS, (True, False), (True, False)), itertools.cycle(lost.KINDS))]
 
@@ -57,12 +57,12 @@ class HostIdsTest(simulated.SimulatedTest):
         self.theirs = {}
 
     def verify_volume(self):
-        """As the driver does: by the name."""
+        """By name, as the driver does."""
         if self.array.identity.volume(self.backing, ['v']) is None:
             raise exceptions.ObjectMissing('v')
 
     def take_volume_id(self):
-        """Give the id of the volume to a stranger's."""
+        """Reuse the id of the volume for a foreign one."""
         for mapping in self.client.mappings.search():
             self.client.mappings.delete(mapping.id)
         number, group = self.backing.volume, self.backing.group
@@ -73,7 +73,7 @@ class HostIdsTest(simulated.SimulatedTest):
         self.assertEqual(number, made.id)
 
     def use(self, resource):
-        """Take one kind of initiators."""
+        """Select the kind of initiators."""
         self.resource = resource
         registry, self.field, self.initiators, self.other = KINDS[resource]
         self.registry = getattr(self.array, registry)
@@ -88,7 +88,7 @@ class HostIdsTest(simulated.SimulatedTest):
             verify_volume=self.verify_volume, guard=guard)
 
     def attached(self):
-        """A host that was mapped, and is not any more.
+        """Attach the volume to a host, and unmap it.
 
         :returns: the host, and its initiators
         """
@@ -98,7 +98,7 @@ class HostIdsTest(simulated.SimulatedTest):
         return self.registry.ours(number), known
 
     def take_ids(self, bare):
-        """Give the ids of all hosts and initiators to a stranger's."""
+        """Reuse the ids of all hosts and initiators for foreign ones."""
         mine = self.client.hosts.search()
         records = self.records.search()
         for mapping in self.client.mappings.search():
@@ -116,10 +116,10 @@ class HostIdsTest(simulated.SimulatedTest):
                 self.field: f'{self.other}{number:02x}',
                 'host': mine[0].ref if mine else None})
             self.assertEqual(number, made.id)
-        self.theirs = self.strangers()
+        self.theirs = self.foreign_objects()
 
     def take_record(self):
-        """Give the id of the first initiator to one of the stranger's."""
+        """Reuse the id of the first initiator for a foreign one."""
         record = self.records.search()[0]
         self.records.delete(record.id)
         mainframe = self.client.hosts.create(name='mainframe', type='Linux')
@@ -129,16 +129,16 @@ class HostIdsTest(simulated.SimulatedTest):
         self.note_theirs(mainframe)
 
     def move_record(self):
-        """Give the first initiator itself to a stranger's host."""
+        """Move the first initiator to a foreign host."""
         record = self.records.search()[0]
         mainframe = self.client.hosts.create(name='mainframe', type='Linux')
-        # INI-3: not at once.
+        # INI-3: not in one step.
         self.records.update(record.id, host=None)
         self.records.update(record.id, host=mainframe.ref)
         self.note_theirs(mainframe)
 
     def note_theirs(self, mainframe):
-        """Only what this host has is the stranger's."""
+        """Only initiators of this host count as foreign."""
         self.mainframe = mainframe
         self.theirs = self.of_mainframe()
 
@@ -159,13 +159,13 @@ class HostIdsTest(simulated.SimulatedTest):
             self.registry, _by_spelling=lambda names: None,
             _listed=lambda: None))
 
-    def strangers(self):
+    def foreign_objects(self):
         return {'hosts': self.client.hosts.search(),
                 'records': self.records.search()}
 
     def assert_theirs_stay(self):
         self.assertTrue(self.theirs)
-        self.assertEqual(self.theirs, self.strangers())
+        self.assertEqual(self.theirs, self.foreign_objects())
         self.assertEqual([], self.client.mappings.search())
 
     def clear(self):
@@ -180,7 +180,7 @@ class HostIdsTest(simulated.SimulatedTest):
 
 @ddt.ddt
 class AttachTest(HostIdsTest):
-    """The host was to be registered."""
+    """A host is registered and mapped."""
 
     def fails(self, method, path, **more):
         with lost.on_request(method, path, **more):
@@ -190,7 +190,7 @@ class AttachTest(HostIdsTest):
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_to_initiators(self, resource, sent, bare, error):
-        """A repeat would give them to the stranger's host."""
+        """A repeat would add them to the foreign host."""
         self.use(resource)
         self.fails('POST', f'/{resource}', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
@@ -207,7 +207,7 @@ class AttachTest(HostIdsTest):
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_to_the_mapping(self, resource, sent, bare, error):
-        """A repeat would map the volume to the stranger's host."""
+        """A repeat would map the volume to the foreign host."""
         self.use(resource)
         self.fails('POST', '/mappings', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
@@ -215,9 +215,9 @@ class AttachTest(HostIdsTest):
     @ddt.data(*[(resource, known, error) for resource in KINDS
                 for known in (True, False) for error in lost.KINDS])
     @ddt.unpack
-    def test_no_reply_to_the_mapping_and_another_volume(self, resource, known,
-                                                        error):
-        """A repeat would show the stranger's volume to the host."""
+    def test_no_reply_to_the_mapping_and_reused_volume(self, resource, known,
+                                                       error):
+        """A repeat would map the foreign volume to the host."""
         self.use(resource)
         if known:
             self.attached()
@@ -228,7 +228,7 @@ class AttachTest(HostIdsTest):
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_to_the_mapping_to_a_host_that_is_known(
+    def test_no_reply_to_the_mapping_to_a_known_host(
             self, resource, sent, bare, error):
         self.use(resource)
         self.attached()
@@ -239,7 +239,7 @@ class AttachTest(HostIdsTest):
                 for bare in (True, False)])
     @ddt.unpack
     def test_a_refused_mapping(self, resource, bare):
-        """What is undone is looked for: the host may be why it failed."""
+        """Objects are looked up before they are deleted."""
         self.use(resource)
         self.fails('POST', '/mappings', sent=False,
                    act=lambda: self.take_ids(bare),
@@ -248,7 +248,7 @@ class AttachTest(HostIdsTest):
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_to_an_adoption(self, resource, sent, bare, error):
-        """INI-2: a repeat would move the stranger's initiator."""
+        """INI-2: a repeat would move the foreign initiator."""
         self.use(resource)
         self.records.create(**{self.field: self.initiators[0]})
         self.fails('PATCH', f'/{resource}', sent=sent, error=error,
@@ -256,7 +256,7 @@ class AttachTest(HostIdsTest):
 
     @ddt.data(*KINDS)
     def test_an_adoption_is_undone(self, resource):
-        """The record is another's by then; so it stays where it is."""
+        """The id of the record has been reused, so it is not changed."""
         self.use(resource)
         self.records.create(**{self.field: self.initiators[0]})
         self.fails('POST', '/mappings', sent=False,
@@ -264,10 +264,10 @@ class AttachTest(HostIdsTest):
                    error=rest.Forbidden)
 
     @ddt.data(*KINDS)
-    def test_an_adopted_initiator_that_is_another_by_now(self, resource):
-        """The host is still the one that was made.
+    def test_adopted_initiator_is_replaced_or_moved(self, resource):
+        """The id of the host has not been reused.
 
-        The stranger's gets the volume only if it has the initiator now.
+        The foreign host gets the volume only if it now has the initiator.
         """
         for sent, act in itertools.product(
                 (True, False), (self.take_record, self.move_record)):
@@ -285,9 +285,8 @@ class AttachTest(HostIdsTest):
             self.clear()
 
     @ddt.data(*KINDS)
-    def test_an_adopted_initiator_that_the_array_does_not_show(self,
-                                                               resource):
-        """Nothing says that it is another; it is not adopted again."""
+    def test_adopted_initiator_is_not_shown(self, resource):
+        """It is not adopted again; nor is it reported as another."""
         for sent in (True, False):
             self.use(resource)
             self.records.create(**{self.field: self.initiators[0]})
@@ -307,7 +306,7 @@ class AttachTest(HostIdsTest):
             self.clear()
 
     @ddt.data(*KINDS)
-    def test_an_adoption_is_undone_while_the_initiator_moves(self, resource):
+    def test_adoption_is_undone_after_the_initiator_moved(self, resource):
         for act in (self.take_record, self.move_record):
             self.use(resource)
             self.records.create(**{self.field: self.initiators[0]})
@@ -334,14 +333,14 @@ class AttachTest(HostIdsTest):
             self.clear()
 
     @ddt.data(*KINDS)
-    def test_no_reply_and_a_host_group_has_the_id(self, resource):
-        """MAP-6: it would get the volume for the stranger's host."""
+    def test_no_reply_and_the_id_is_in_a_host_group(self, resource):
+        """MAP-6: the group of the foreign host would get the volume."""
         def act():
             self.take_ids(True)
             group = self.client.host_groups.create(name='cluster')
             for host in self.client.hosts.search():
                 self.client.hosts.update(host.id, host_group=group.ref)
-            self.theirs = self.strangers()
+            self.theirs = self.foreign_objects()
         self.use(resource)
         self.fails('POST', '/mappings', sent=False, act=act,
                    error=rest.Unreachable)
@@ -349,8 +348,8 @@ class AttachTest(HostIdsTest):
     @ddt.data(*[(resource, sent) for resource in KINDS
                 for sent in (True, False)])
     @ddt.unpack
-    def test_no_reply_but_all_is_as_it_was(self, resource, sent):
-        """Looking does not keep a repeat from being carried out."""
+    def test_no_reply_and_nothing_has_changed(self, resource, sent):
+        """The look-up does not prevent the repeat."""
         for method, path in (('POST', f'/{resource}'), ('POST', '/mappings'),
                              ('POST', '/hosts')):
             self.use(resource)
@@ -396,7 +395,7 @@ class AttachTest(HostIdsTest):
 
 @ddt.ddt
 class ChapTest(HostIdsTest):
-    """The host was to log in with CHAP."""
+    """A host gets a CHAP profile."""
 
     def setUp(self):
         super().setUp()
@@ -407,7 +406,7 @@ class ChapTest(HostIdsTest):
         self.profile = naming.chap_profile(self.initiators[0])
 
     def take_ids(self, bare):
-        """The stranger's host has a profile of its own."""
+        """The foreign host has a profile of its own."""
         for host in self.client.hosts.search():
             self.client.hosts.update(host.id, map_auth_profiles_names=None)
         super().take_ids(bare)
@@ -428,7 +427,7 @@ class ChapTest(HostIdsTest):
     @ddt.data(*itertools.product((True, False), (True, False), lost.KINDS))
     @ddt.unpack
     def test_no_reply_to_a_profile(self, sent, known, error):
-        """A repeat would give it to the stranger's host."""
+        """A repeat would give it to the foreign host."""
         if known:
             self.attached()
         with lost.on_request('PATCH', '/hosts', sent=sent, error=error,
@@ -438,8 +437,8 @@ class ChapTest(HostIdsTest):
 
     @ddt.data(*itertools.product((True, False), lost.KINDS))
     @ddt.unpack
-    def test_a_profile_that_is_taken_back(self, sent, error):
-        """From a host that was there before, when the mapping failed."""
+    def test_no_reply_when_a_profile_is_taken_back(self, sent, error):
+        """From a host that existed before, since the mapping failed."""
         self.attached()
         with lost.on_request(
                 'POST', '/mappings', sent=False, act=lambda: None,
@@ -451,7 +450,7 @@ class ChapTest(HostIdsTest):
 
     @ddt.data(*lost.KINDS)
     def test_no_reply_and_profiles_are_not_shown(self, error):
-        """Deleted again by its id, it could be the stranger's."""
+        """A repeated delete by id could hit the foreign profile."""
         self.sim.control.set_behaviors(sequences=False)
         made, _ = self.array.chap.ensure(
             array_chap.Login(self.profile, 'x' * 12))
@@ -488,7 +487,7 @@ class ChapTest(HostIdsTest):
 
 @ddt.ddt
 class RemoveTest(HostIdsTest):
-    """The host was to go."""
+    """A host is removed."""
 
     def remove(self, host, known):
         with contextlib.suppress(rest.RestError):
@@ -508,7 +507,7 @@ class RemoveTest(HostIdsTest):
     @ddt.unpack
     def test_no_reply_about_the_host_and_its_initiators(self, resource, sent,
                                                         bare, error):
-        """HST-3: an array that takes both at once, as is to be learnt."""
+        """HST-3: deleting both at once is being tried."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
@@ -518,9 +517,9 @@ class RemoveTest(HostIdsTest):
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_about_the_host_nor_to_the_look(self, resource, sent,
-                                                     bare, error):
-        """What the second try and the older way do is looked for, too."""
+    def test_no_reply_about_the_host_nor_to_the_look_up(self, resource, sent,
+                                                        bare, error):
+        """The second try and the fallback look the host up as well."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
@@ -538,7 +537,7 @@ class RemoveTest(HostIdsTest):
     @ddt.unpack
     def test_no_reply_about_initiators(self, resource, sent, bare, error,
                                        bulk):
-        """Then the host is looked for before it is deleted."""
+        """Then the host is looked up before it is deleted."""
         if not bulk:
             self.sim.control.set_behaviors(bulk=[])
         self.use(resource)
@@ -568,8 +567,8 @@ class RemoveTest(HostIdsTest):
     @ddt.data(*[(resource, bare) for resource in KINDS
                 for bare in (True, False)])
     @ddt.unpack
-    def test_initiators_that_are_given_back(self, resource, bare):
-        """The host that was to get them is another's by then."""
+    def test_initiators_are_restored_to_a_reused_id(self, resource, bare):
+        """That is, to a host that is foreign by then."""
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', f'/{resource}', sent=True,
@@ -579,7 +578,7 @@ class RemoveTest(HostIdsTest):
 
     @ddt.data(*KINDS)
     def test_initiators_of_another_host(self, resource):
-        """The array refuses, for the stranger's host has initiators."""
+        """The array refuses, since the foreign host has initiators."""
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', f'/{resource}',
@@ -587,8 +586,8 @@ class RemoveTest(HostIdsTest):
             self.remove(host, known)
 
     @ddt.data(*KINDS)
-    def test_an_initiator_of_another_host_by_now(self, resource):
-        """Its record is the same, and it was not deleted."""
+    def test_initiator_was_moved_to_another_host(self, resource):
+        """Its record still has the same id."""
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', f'/{resource}', sent=False,
@@ -598,8 +597,8 @@ class RemoveTest(HostIdsTest):
         self.assertEqual([self.mainframe], self.client.hosts.search())
 
     @ddt.data(*KINDS)
-    def test_initiators_that_the_array_does_not_show(self, resource):
-        """None is deleted again; the host goes with them if it can."""
+    def test_initiators_are_not_shown(self, resource):
+        """None is deleted again; the host is deleted with them."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
@@ -607,7 +606,7 @@ class RemoveTest(HostIdsTest):
             rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
 
         def act():
-            self.theirs = self.strangers()
+            self.theirs = self.foreign_objects()
             self.hide_initiators(shown)
         with contextlib.ExitStack() as shown, lost.on_request(
                 'DELETE', f'/{resource}', sent=False, act=act,
@@ -620,7 +619,7 @@ class RemoveTest(HostIdsTest):
     @ddt.data(*[(resource, sent) for resource in KINDS
                 for sent in (True, False)])
     @ddt.unpack
-    def test_no_reply_when_initiators_are_given_back(self, resource, sent):
+    def test_no_reply_when_initiators_are_restored(self, resource, sent):
         self.use(resource)
         host, known = self.attached()
         self.client.capabilities.refuse(
@@ -635,7 +634,7 @@ class RemoveTest(HostIdsTest):
 
 @ddt.ddt
 class UndoTest(HostIdsTest):
-    """A new host is taken back, since its volume cannot be mapped."""
+    """A new host is removed, since its volume cannot be mapped."""
 
     def undo(self, act=lambda: None, error=rest.Forbidden):
         with lost.on_request('POST', '/mappings', act=act, sent=False,
@@ -649,7 +648,7 @@ class UndoTest(HostIdsTest):
     @ddt.data(*itertools.product(KINDS, (rest.Forbidden, *lost.KINDS)))
     @ddt.unpack
     def test_a_mapping_of_another_host(self, resource, error):
-        """It has the id now, and the same volume."""
+        """It has reused the id, and has the same volume."""
         def act():
             self.take_ids(bare=True)
             self.client.mappings.create(
@@ -657,26 +656,26 @@ class UndoTest(HostIdsTest):
                 volume=self.backing.mappable)
         self.use(resource)
         self.undo(act, error)
-        self.assertEqual(self.theirs, self.strangers())
+        self.assertEqual(self.theirs, self.foreign_objects())
         self.assertEqual(1, len(self.client.mappings.search()))
 
     @ddt.data(*KINDS)
     def test_initiators_of_another_host(self, resource):
-        """An administrator made one of his own of them."""
+        """An administrator has created another host with them."""
         def act():
             self.take_ids(bare=True)
             for name in self.initiators:
                 self.records.create(**{
                     self.field: name, 'host': self.theirs['hosts'][0].ref})
-            self.theirs = self.strangers()
+            self.theirs = self.foreign_objects()
         self.use(resource)
         self.undo(act)
         self.assert_theirs_stay()
 
     @ddt.data(*itertools.product(KINDS, ('hosts', '')))
     @ddt.unpack
-    def test_what_does_not_show_yet(self, resource, path):
-        """OBJ-6: that does not mean that it is gone."""
+    def test_new_objects_show_late(self, resource, path):
+        """OBJ-6: not shown does not mean gone."""
         self.use(resource)
         self.sim.control.add_fault(
             kind='late', method='POST', seconds=5, times=9,
@@ -688,9 +687,9 @@ class UndoTest(HostIdsTest):
 
     @ddt.data(*itertools.product(KINDS, lost.KINDS))
     @ddt.unpack
-    def test_a_host_that_does_not_show_after_a_lost_reply(self, resource,
-                                                          error):
-        """OBJ-6: nor that its id is another's."""
+    def test_host_shows_late_after_a_lost_reply(self, resource,
+                                                error):
+        """OBJ-6: not shown does not mean that its id was reused."""
         self.use(resource)
         self.sim.control.add_fault(kind='late', method='POST', seconds=1,
                                    times=1, path='hosts')
@@ -699,8 +698,8 @@ class UndoTest(HostIdsTest):
             self.assertEqual(1, self.attach().lun)
 
     @ddt.data(*KINDS)
-    def test_initiators_that_the_array_never_shows(self, resource):
-        """It deletes them all the same."""
+    def test_initiators_never_show(self, resource):
+        """But it deletes them."""
         self.use(resource)
         self.sim.control.set_behaviors(refuse_unlisted='400', refuse_only=[
             f'GET {resource}', *(f'GET {resource} {condition}' for condition

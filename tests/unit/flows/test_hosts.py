@@ -49,7 +49,7 @@ class HostsBase(simulated.SimulatedTest):
             verify_volume=mock.Mock()).lun
 
     def seen(self, host):
-        """A host as it is now. No call."""
+        """A host as it is now, without a REST call."""
         found, = [each for each in self.sim.control.leftovers()['hosts']
                   if each['id'] == host]
         return rest.Host(host, found['name'])
@@ -69,7 +69,7 @@ class HostsTest(HostsBase):
         self.assertEqual([IQN], self.leftovers()['host_iqns'])
         self.detach(self.array.iscsi_hosts, [IQN])
 
-    def test_new_fc_host_adopts_ports_that_the_fabric_showed(self):
+    def test_new_fc_host_adopts_logged_in_ports(self):
         """INI-1, INI-2."""
         self.sim.control.log_in('host_fc_ports', PORTS[0])
         self.attach(self.array.fc_hosts, PORTS)
@@ -104,7 +104,7 @@ class HostsTest(HostsBase):
                 for path in ('hosts', 'host_fc_ports', 'mappings')
                 for commit, status in (('before', 403), ('after', 500))])
     @ddt.unpack
-    def test_whatever_fails_nothing_is_left(self, path, commit, status):
+    def test_failures_leave_nothing(self, path, commit, status):
         self.sim.control.log_in('host_fc_ports', PORTS[0])
         loose = self.leftovers()
         fault = self.sim.control.add_fault(
@@ -119,15 +119,15 @@ class HostsTest(HostsBase):
             self.detach(self.array.fc_hosts, PORTS)
 
     def _array(self, bulk):
-        """Take an array with or without bulk calls for initiators."""
+        """Let the array offer bulk calls or not."""
         if not bulk:
             self.sim.control.set_behaviors(bulk=[])
 
     @ddt.data((True, 1), (False, 2))
     @ddt.unpack
-    def test_initiators_come_and_go_together(self, bulk, calls):
+    def test_initiators_are_added_and_removed_together(self, bulk, calls):
         self._array(bulk)
-        # What once worked is given up after three refusals.
+        # A capability that worked is dropped after three refusals.
         for _ in range(3):
             self.attach(self.array.fc_hosts, PORTS)
             self.detach(self.array.fc_hosts, PORTS)
@@ -142,7 +142,7 @@ class HostsTest(HostsBase):
         self.assertEqual(calls + 1, len(self.calls()), self.calls())
         self.assertEqual(self.before, self.leftovers())
 
-    def test_a_host_goes_with_its_initiators_in_one_call(self):
+    def test_host_and_initiators_are_deleted_in_one_call(self):
         """HST-3."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         registry = self.array.fc_hosts
@@ -160,9 +160,9 @@ class HostsTest(HostsBase):
                 for commit, status in (('before', 403), ('before', 400),
                                        ('after', 500))])
     @ddt.unpack
-    def test_some_of_several_initiators(self, bulk, known, after, commit,
-                                        status):
-        """BLK-4: whatever was made goes, and nothing else."""
+    def test_initiators_partly_added(self, bulk, known, after, commit,
+                                     status):
+        """BLK-4: those that were added are removed, and nothing else."""
         self._array(bulk)
         if known:
             self.client.host_fc_ports.create(
@@ -189,7 +189,7 @@ class HostsTest(HostsBase):
                                     ('host_fc_ports*', 2), ('hosts/*', 0))
                 for commit, status in (('before', 403), ('after', 500))])
     @ddt.unpack
-    def test_a_removal_that_fails_gives_initiators_back(
+    def test_failed_removal_restores_initiators(
             self, bulk, path, after, commit, status):
         self._array(bulk)
         registry = self.array.fc_hosts
@@ -207,7 +207,7 @@ class HostsTest(HostsBase):
             hosts.remove(self.array, registry, self.seen(host))
         self.assertEqual(self.before, self.leftovers())
 
-    def test_initiators_that_others_gave_to_a_host_go_too(self):
+    def test_initiators_added_by_others_are_deleted_too(self):
         registry = self.array.fc_hosts
         self.attach(registry, PORTS[:1])
         (host, known), = registry.owners(sought(PORTS[:1])).items()
@@ -229,7 +229,7 @@ class HostsTest(HostsBase):
                           self.seen(host), known)
         self.assertEqual(before, self.leftovers())
 
-    def test_a_host_that_stays_keeps_its_initiators(self):
+    def test_host_that_stays_keeps_its_initiators(self):
         """HST-3: the array refuses to delete a host mapped meanwhile."""
         self.attach(self.array.iscsi_hosts, [IQN])
         host = self.array.iscsi_hosts.locate(sought([IQN])).host
@@ -258,15 +258,15 @@ class HostsTest(HostsBase):
 
 
 class InitiatorDeletionTest(HostsBase):
-    """Whether the array deletes initiators is not known.
+    """It is unknown whether the array deletes initiators.
 
-    One that is logged in is refused.
+    It refuses to delete one that is logged in.
     """
 
     def setUp(self):
         super().setUp()
         self.known = self.client.capabilities
-        # Another version: what was learnt does not count.
+        # A new version clears the verdicts.
         self.known.note_version('before')
         self.known.note_version('now')
         self.attach(self.array.iscsi_hosts, [IQN])
@@ -282,15 +282,15 @@ class InitiatorDeletionTest(HostsBase):
     def state(self):
         return self.known.verdict('deletions:host_iqns').state
 
-    def test_the_host_goes_with_them(self):
+    def test_host_is_deleted_with_them(self):
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
         self.remove()
         self.assertEqual(self.before, self.leftovers())
         self.assertEqual('refused', self.state())
 
-    def test_another_host_goes(self):
-        """It says nothing of the one that stays."""
+    def test_another_host_is_deleted(self):
+        """That proves nothing about the host that stays."""
         self.assertRaises(rest.Refused, self.remove)
         registry = self.array.iscsi_hosts
         registry.delete(self.seen(registry.create(
@@ -300,8 +300,8 @@ class InitiatorDeletionTest(HostsBase):
         self.assertEqual(self.before, self.leftovers())
         self.assertEqual('works', self.state())
 
-    def test_the_host_is_gone(self):
-        """Others have deleted it."""
+    def test_host_is_gone(self):
+        """Someone else has deleted it."""
         self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
         with lost.on_request('DELETE', '/hosts', act=lambda: None,
                              error=rest.NotFound):

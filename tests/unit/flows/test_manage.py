@@ -33,7 +33,7 @@ VOLUME_BACK = [mock.call.cleanup_deadline(),
 
 
 class TakeTest(doubles.TestCase):
-    """Both have Cinder's names, or their own."""
+    """Volume and group both get Cinder's names, or keep their own."""
 
     def setUp(self):
         super().setUp()
@@ -44,25 +44,25 @@ class TakeTest(doubles.TestCase):
         return manage.take(self.array, FOUND, name='cv', group_name='cvg',
                            size=5)
 
-    def test_both(self):
+    def test_volume_and_group(self):
         self.assertEqual(ArrayVolume(group=3, volume=7, has_clones=True),
                          self.take())
         self.assertEqual([TAKE_GROUP, TAKE_VOLUME], self.calls())
 
-    def test_the_group_is_refused(self):
+    def test_group_is_refused(self):
         self.array.original_names.adopt_group.side_effect = rest.Refused(
             'taken')
         self.raised(rest.Refused, self.take)
         self.assertEqual([TAKE_GROUP], self.calls())
 
-    def test_the_group_is_in_doubt(self):
+    def test_outcome_for_the_group_is_unknown(self):
         self.array.original_names.adopt_group.side_effect = rest.Unreachable(
             'gone')
         self.raised(rest.Unreachable, self.take)
         self.assertEqual([TAKE_GROUP, *GROUP_BACK], self.calls())
 
-    def test_the_volume_is_refused(self):
-        """It may have the name by now, and not the size."""
+    def test_volume_is_refused(self):
+        """It may have the new name already, but not the size."""
         self.array.original_names.adopt_volume.side_effect = rest.Refused(
             'quota')
         self.raised(rest.Refused, self.take)
@@ -70,8 +70,8 @@ class TakeTest(doubles.TestCase):
             [TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK, *GROUP_BACK],
             self.calls())
 
-    def test_what_has_the_name_is_another(self):
-        """Ids may come back (OBJ-7)."""
+    def test_name_belongs_to_another_object(self):
+        """Ids may be reused (OBJ-7)."""
         self.array.volumes.find_group.return_value = 4
         self.array.volumes.find_volume.return_value = 8
         self.array.original_names.adopt_volume.side_effect = rest.Refused(
@@ -80,7 +80,7 @@ class TakeTest(doubles.TestCase):
         self.assertEqual([TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK[:2],
                           *GROUP_BACK[:2]], self.calls())
 
-    def test_what_cannot_be_undone_is_told(self):
+    def test_failed_undo_is_logged(self):
         self.array.original_names.adopt_volume.side_effect = rest.Refused(
             'quota')
         self.array.original_names.undo_volume.side_effect = OSError('name')
@@ -92,7 +92,7 @@ class TakeTest(doubles.TestCase):
              'Could not undo step "take over volume group": group'],
             [record.getMessage() for record in told.records])
 
-    def test_a_group_in_doubt_that_cannot_be_undone_is_told(self):
+    def test_failed_undo_of_unknown_outcome_is_logged(self):
         self.array.original_names.adopt_group.side_effect = rest.Unreachable(
             'gone')
         self.array.original_names.undo_group.side_effect = OSError('no')

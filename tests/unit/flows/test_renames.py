@@ -32,7 +32,7 @@ VOLUME_BACK = [mock.call.cleanup_deadline(),
 
 
 class RenameTest(doubles.TestCase):
-    """Both have new names, or their old ones."""
+    """Volume and group both get new names, or keep the old ones."""
 
     def setUp(self):
         super().setUp()
@@ -42,35 +42,35 @@ class RenameTest(doubles.TestCase):
     def rename(self):
         renames.rename(self.array, BACKING, **NAMES)
 
-    def test_both(self):
+    def test_volume_and_group(self):
         self.rename()
         self.assertEqual([SET_GROUP, SET_VOLUME], self.calls())
 
-    def test_the_group_is_refused(self):
+    def test_group_is_refused(self):
         self.array.names.set_group.side_effect = rest.Refused('taken')
         self.raised(rest.Refused, self.rename)
         self.assertEqual([SET_GROUP], self.calls())
 
-    def test_the_group_is_in_doubt(self):
+    def test_outcome_for_the_group_is_unknown(self):
         self.array.names.set_group.side_effect = [
             rest.Unreachable('gone'), None]
         self.raised(rest.Unreachable, self.rename)
         self.assertEqual([SET_GROUP, *GROUP_BACK], self.calls())
 
-    def test_the_volume_is_refused(self):
+    def test_volume_is_refused(self):
         self.array.names.set_volume.side_effect = rest.Refused('taken')
         self.raised(rest.Refused, self.rename)
         self.assertEqual([SET_GROUP, SET_VOLUME, *GROUP_BACK], self.calls())
 
-    def test_the_volume_is_in_doubt(self):
+    def test_outcome_for_the_volume_is_unknown(self):
         self.array.names.set_volume.side_effect = [
             rest.Unreachable('gone'), None]
         self.raised(rest.Unreachable, self.rename)
         self.assertEqual([SET_GROUP, SET_VOLUME, *VOLUME_BACK, *GROUP_BACK],
                          self.calls())
 
-    def test_what_has_the_name_is_another(self):
-        """Ids may come back (OBJ-7)."""
+    def test_name_belongs_to_another_object(self):
+        """Ids may be reused (OBJ-7)."""
         self.array.volumes.find_group.return_value = 4
         self.array.volumes.find_volume.return_value = 8
         self.array.names.set_volume.side_effect = rest.Unreachable('gone')
@@ -78,7 +78,7 @@ class RenameTest(doubles.TestCase):
         self.assertEqual([SET_GROUP, SET_VOLUME, *VOLUME_BACK[:2],
                           *GROUP_BACK[:2]], self.calls())
 
-    def test_what_cannot_be_undone_is_told(self):
+    def test_failed_undo_is_logged(self):
         self.array.names.set_volume.side_effect = [
             rest.Unreachable('gone'), OSError('why')]
         self.array.names.set_group.side_effect = [None, OSError('no')]
@@ -89,7 +89,7 @@ class RenameTest(doubles.TestCase):
              'Could not undo step "rename volume group": no'],
             [record.getMessage() for record in told.records])
 
-    def test_a_group_in_doubt_that_cannot_be_undone_is_told(self):
+    def test_failed_undo_of_unknown_outcome_is_logged(self):
         self.array.names.set_group.side_effect = [
             rest.Unreachable('gone'), OSError('no')]
         with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:

@@ -20,18 +20,18 @@ from cinder_k2 import rest
 
 
 class Killed(BaseException):
-    """The service ends."""
+    """The service is killed."""
 
 
 class NoArray:
-    """An array that gives time for undoing, and counts how often."""
+    """A double of an array that counts cleanup deadlines."""
 
     def __init__(self):
-        self.graces = 0
+        self.cleanups = 0
 
     @contextlib.contextmanager
     def cleanup_deadline(self):
-        self.graces += 1
+        self.cleanups += 1
         yield
 
 
@@ -46,7 +46,7 @@ class UndoTest(base.BaseTestCase):
         return lambda: self.log.append(word)
 
     def run_two(self, error, **more):
-        """One step that is done, and one that fails."""
+        """Run one step that succeeds, and one that fails."""
         with undo.Undo(self.array) as steps:
             with steps.step('one', self.note('one in doubt')):
                 pass
@@ -60,37 +60,37 @@ class UndoTest(base.BaseTestCase):
                 pass
             steps.on_failure('one', self.note('undone'))
         self.assertEqual([], self.log)
-        self.assertEqual(0, self.array.graces)
+        self.assertEqual(0, self.array.cleanups)
 
     @ddt.data(rest.Refused('no'), rest.Forbidden('no'), KeyError('bug'))
-    def test_a_plain_failure(self, error):
-        """What was refused was not done."""
+    def test_refused_step(self, error):
+        """It was not carried out, so only the step before is undone."""
         self.assertRaises(type(error), self.run_two, error)
         self.assertEqual(['one undone'], self.log)
-        self.assertEqual(1, self.array.graces)
+        self.assertEqual(1, self.array.cleanups)
 
     @ddt.data(rest.Unreachable('gone'), rest.ServerError('why', status=500))
-    def test_a_failure_in_doubt(self, error):
+    def test_step_of_unknown_outcome(self, error):
         self.assertRaises(type(error), self.run_two, error)
         self.assertEqual(['two in doubt', 'one undone'], self.log)
 
-    def test_several_writes_are_always_in_doubt(self):
+    def test_always_unknown(self):
         self.assertRaises(rest.Refused, self.run_two, rest.Refused('no'),
                           always_unknown=True)
         self.assertEqual(['two in doubt', 'one undone'], self.log)
 
-    def test_a_killed_service_undoes_nothing(self):
+    def test_killed_service_undoes_nothing(self):
         self.assertRaises(Killed, self.run_two, Killed())
         self.assertEqual([], self.log)
 
-    def test_the_last_is_undone_first(self):
+    def test_last_step_is_undone_first(self):
         with contextlib.suppress(KeyError), undo.Undo(self.array) as steps:
             steps.on_failure('one', self.note('one'))
             steps.on_failure('two', self.note('two'))
             raise KeyError
         self.assertEqual(['two', 'one'], self.log)
 
-    def test_what_cannot_be_undone_does_not_stop_the_rest(self):
+    def test_failed_undo_does_not_stop_the_rest(self):
         def fail():
             raise OSError('no way back')
 

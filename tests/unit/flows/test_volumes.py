@@ -23,7 +23,7 @@ from tests.unit import simulated
 
 @ddt.ddt
 class VolumesTest(simulated.SimulatedTest):
-    """A volume is there as a whole or not at all, whatever fails."""
+    """A volume and its group are both created, or neither is."""
 
     def setUp(self):
         super().setUp()
@@ -39,7 +39,7 @@ class VolumesTest(simulated.SimulatedTest):
                           'volumes': ['v']}, self.leftovers())
         self.assertFalse(made.shared)
 
-    def test_in_the_group_of_others(self):
+    def test_in_a_shared_group(self):
         group = self.create().group
         made = volumes.create_member(self.array, name='w', group=group,
                                      size=simulated.GIB)
@@ -47,14 +47,14 @@ class VolumesTest(simulated.SimulatedTest):
 
     @ddt.data(*itertools.product(('volume_groups', 'volumes'), (403, 500)))
     @ddt.unpack
-    def test_a_write_fails(self, path, status):
+    def test_failed_write(self, path, status):
         self.sim.control.add_fault(kind='status', status=status,
                                    commit='before', method='POST', path=path)
         self.assertRaises(rest.RestError, self.create)
         self.assertEqual(self.before, self.leftovers())
 
-    def unknown(self, method):
-        """Carry a write out, of which nobody learns."""
+    def lose_reply(self, method):
+        """Have a write carried out, but lose its reply."""
         do = getattr(self.array.volumes, method)
 
         def act(*args):
@@ -63,21 +63,21 @@ class VolumesTest(simulated.SimulatedTest):
         return mock.patch.object(self.array.volumes, method, act)
 
     @ddt.data('create_group', 'create')
-    def test_the_outcome_of_a_write_is_unknown(self, method):
-        with self.unknown(method):
+    def test_write_of_unknown_outcome(self, method):
+        with self.lose_reply(method):
             self.assertRaises(rest.Unreachable, self.create)
         self.assertEqual(self.before, self.leftovers())
 
-    def test_a_member_of_unknown_outcome_leaves_the_group(self):
+    def test_member_of_unknown_outcome_is_deleted(self):
         group = self.create().group
-        with self.unknown('create'):
+        with self.lose_reply('create'):
             self.assertRaises(
                 rest.Unreachable, volumes.create_member, self.array,
                 name='w', group=group, size=simulated.GIB)
         self.assertEqual(['v'], self.leftovers()['volumes'])
         self.assertEqual(['g'], self.leftovers()['volume_groups'])
 
-    def test_a_member_whose_group_the_array_does_not_tell(self):
+    def test_member_of_unknown_outcome_whose_group_is_not_shown(self):
         group = self.create().group
         untold = dataclasses.replace(
             self.client.volumes.find(name='v'), volume_group=None,
@@ -86,7 +86,7 @@ class VolumesTest(simulated.SimulatedTest):
         def find(name):
             return dataclasses.replace(untold, id=find_known(name=name).id)
         find_known = self.client.volumes.find
-        with self.unknown('create'), mock.patch.object(
+        with self.lose_reply('create'), mock.patch.object(
                 self.client.volumes, 'find', find):
             self.assertRaises(
                 rest.Unreachable, volumes.create_member, self.array,

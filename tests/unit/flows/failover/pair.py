@@ -38,16 +38,15 @@ NAME = 'cinder_k2.flows.failover'
 
 
 class Killed(BaseException):
-    """The service ends here."""
+    """The service is killed here."""
 
 
 class Wire(k2_sim.RequestsAdapter):
-    """The way to one array, on which things happen at a certain call.
+    """The connection to one array, with hooks at each call.
 
-    :ivar sent: calls so far, as far as the caller knows
     :ivar before: called with the number of each call before it is sent
-    :ivar after: likewise, when it was carried out
-    :ivar dead: nothing gets through
+    :ivar after: called with the number of each call after its reply
+    :ivar dead: whether the array is unreachable
     """
 
     numbers = itertools.count(1)
@@ -71,7 +70,7 @@ class Wire(k2_sim.RequestsAdapter):
 
 
 class Place:
-    """One array as a test needs it."""
+    """One array, with helpers for tests."""
 
     def __init__(self, name, clock):
         self.sim = k2_sim.Array('sdp', clock=clock, name=name)
@@ -109,7 +108,7 @@ class Place:
         return self.states([unit])[0]
 
     def states(self, units):
-        """In one call: a unit has a session of one of its names."""
+        """Role and state of each unit's session, in one call."""
         found = self.array.replication.find_many(
             [name for unit in units for name in unit.sessions])
         sessions = [next((found[name] for name in unit.sessions
@@ -120,25 +119,25 @@ class Place:
         self.array.replication.command(self.session(unit).id, state)
 
     def volumes(self, unit):
-        """Ids here of the volumes of a unit, without a call."""
+        """Ids of the volumes of a unit on this array, without a call."""
         return [row['id'] for name in unit.volumes for prefix in ('', 'r')
                 for row in self.sim.store.find(
                     'volumes', 'name', prefix + name)]
 
     def calls(self):
-        """How many calls of each kind there were."""
+        """The number of calls of each kind."""
         return collections.Counter(
             f'{e.method} {e.path.removeprefix("/api/v2/")}'
             for e in self.control.journal())
 
     def asked_for(self):
-        """Replication snapshots that somebody asked for."""
+        """Replication snapshots that were taken on request."""
         return [s for s in self.client.snapshots.search()
                 if s.triggered_by in ('api', 'Replication_API')]
 
 
 class _Stale:
-    """Shows old states for two looks after each command."""
+    """Shows the old states in two reads after each command."""
 
     def __init__(self, find_many, command_many):
         self._find, self._command = find_many, command_many
@@ -173,7 +172,7 @@ class PairTest(base.BaseTestCase):
         self.reserved = set()
 
     def make(self, key, source=None, volumes=1):
-        """A unit whose volumes are copied from ``source``."""
+        """A unit whose volumes are replicated from ``source``."""
         source = source or self.one
         other = self.two if source is self.one else self.one
         unit = failover.ReplicationUnit(key, (f'ssn-{key}', f'rssn-{key}'),
@@ -218,7 +217,7 @@ class PairTest(base.BaseTestCase):
                                   self.clock)
 
     def back(self, *units, timeout=3600, unmap=None):
-        """As a caller does whose rows keep what is reserved."""
+        """Fail back, as a caller that stores reservations in rows."""
         outcomes = failover.fail_back(
             self.two.array, self.one.array, [
                 dataclasses.replace(
@@ -232,7 +231,7 @@ class PairTest(base.BaseTestCase):
         return outcomes
 
     def reserve(self, keys):
-        """A row that says that no host may have it; all can."""
+        """Store that no host may attach these; all are stored."""
         self.reserved |= set(keys)
         return keys
 
@@ -246,7 +245,7 @@ class PairTest(base.BaseTestCase):
 
     @contextlib.contextmanager
     def late(self, *places):
-        """What a command did shows at the third look only."""
+        """Show the effect of a command only at the third read."""
         with contextlib.ExitStack() as stack:
             for place in places:
                 part = place.array.replication
@@ -258,7 +257,7 @@ class PairTest(base.BaseTestCase):
             yield
 
     def assert_served(self, place, outcomes, units=None):
-        """All is at ``place``: outcomes, roles, data."""
+        """``place`` serves all units: outcomes, roles, data."""
         there = {found.id: found for found in place.client.volumes.search()}
         for unit in units or self.units:
             outcome = outcomes[unit.key]
@@ -287,7 +286,7 @@ class PairTest(base.BaseTestCase):
 
 
 class AwayTest(PairTest):
-    """Three units that can be failed over, one of them the odd one."""
+    """Three units that can be failed over; ``odd`` is one of them."""
 
     def setUp(self):
         super().setUp()
@@ -295,7 +294,7 @@ class AwayTest(PairTest):
         self.odd = self.units[1]
 
     def away(self):
-        """Everything was failed over, hosts are on ``two``."""
+        """Fail everything over, and attach hosts on ``two``."""
         self.over()
         self.attach_all(self.two)
         self.write_all(self.two, 'away')

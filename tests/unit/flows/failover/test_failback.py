@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Everything is failed back, from any state and with any fault."""
+"""Failback, from any state and with faults."""
 
 import contextlib
 import dataclasses
@@ -34,13 +34,13 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
         self.assertEqual(set(), self.one.mapped() | self.two.mapped())
 
-    def test_the_first_array_was_dead(self):
+    def test_first_array_was_lost(self):
         self.one.lose()
         self.away()
         self.one.find_again()
         self.assert_home(self.back())
 
-    def test_again_and_again(self):
+    def test_repeated_failover_and_failback(self):
         for turn in range(3):
             self.away()
             self.write_all(self.two, f'turn {turn}')
@@ -50,7 +50,7 @@ class FailBackTest(pair.AwayTest):
             self.write_all(self.one, f'at home {turn}')
             self.clock.advance(600)
 
-    def test_what_hosts_write_until_they_are_detached_arrives(self):
+    def test_writes_until_hosts_are_detached_arrive(self):
         self.one.control.set_behaviors(snapshot_seconds=30.0)
         self.two.control.set_behaviors(snapshot_seconds=30.0)
         self.away()
@@ -65,14 +65,14 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back(unmap=unmap))
 
     def arrived(self, unit):
-        """Contents that replication snapshots brought to ``one``."""
+        """Contents of the replication snapshots on ``one``."""
         volume = self.one.volumes(unit)[0]
         return [self.one.control.read(volume, snapshot.id)
                 for snapshot in self.one.asked_for()
                 if snapshot.volume_group.id == self.one.session(unit).group]
 
-    def test_nobody_is_detached_before_all_has_arrived(self):
-        """One that takes long keeps the others, but not their hosts."""
+    def test_no_host_is_detached_before_all_data_arrived(self):
+        """The others wait for a slow unit, with their hosts attached."""
         self.two.control.set_behaviors(snapshot_seconds=30.0)
         self.away()
         slow = self.two.session(self.odd).id
@@ -100,13 +100,13 @@ class FailBackTest(pair.AwayTest):
         self.assertGreater(when, 200)
 
     @contextlib.contextmanager
-    def unmet(self, seconds, refusal=''):
-        """The first array shows what it did before it was lost (REP-9).
+    def no_contact(self, seconds, refusal=''):
+        """The first array shows states from before it was lost (REP-9).
 
-        Yields a list of when, in seconds, the other one was told to turn.
+        Yields a list of when, in seconds, commands were sent to the other.
 
-        :param seconds: how long
-        :param refusal: what the other one says to that meanwhile
+        :param seconds: how long the first array does so
+        :param refusal: with which the other refuses commands meanwhile
         """
         one, two = (place.array.replication for place in (self.one, self.two))
         find, command = one.find_many, two.command_many
@@ -130,19 +130,19 @@ class FailBackTest(pair.AwayTest):
                 mock.patch.object(two, 'command_many', turn):
             yield told
 
-    def test_an_array_that_has_just_come_back(self):
+    def test_array_has_just_come_back(self):
         self.away()
-        with self.unmet(20, 'HTTP 400: has not met it'):
+        with self.no_contact(20, 'HTTP 400: has not met it'):
             self.assert_home(self.back())
 
-    def test_an_array_that_never_shows_that_the_other_took_over(self):
+    def test_array_never_shows_the_failover(self):
         self.away()
-        with self.unmet(1e6) as told:
+        with self.no_contact(1e6) as told:
             self.assert_home(self.back())
         self.assertGreaterEqual(told[0], 60)
 
-    def test_the_volumes_that_are_overwritten_are_detached_first(self):
-        """Row 7 of section 10.4: the array would refuse it."""
+    def test_volumes_to_be_overwritten_are_detached_first(self):
+        """Row 7 of section 10.4: the array would refuse to overwrite them."""
         self.attach_all(self.one)
         self.away()
         unmapped = []
@@ -175,8 +175,8 @@ class FailBackTest(pair.AwayTest):
 
     @ddt.data('two failed_over', 'two in_sync', 'two suspended',
               'one failed_over', 'one in_sync', 'one suspended')
-    def test_from_every_half_way_state(self, last):
-        """All commands up to the last one were given to one unit."""
+    def test_from_every_intermediate_state(self, last):
+        """One unit has already got all commands up to this one."""
         self.away()
         for step in ('two failed_over', 'two in_sync', 'two suspended',
                      'one failed_over', 'one in_sync', 'one suspended'):
@@ -192,8 +192,8 @@ class FailBackTest(pair.AwayTest):
                 break
         self.assert_home(self.back())
 
-    def test_made_after_the_failover(self):
-        """Its session has the other name, and the other role, from birth."""
+    def test_created_after_the_failover(self):
+        """Its session has the other name and the other role."""
         self.away()
         unit = self.make('made', source=self.two)
         self.two.attach(self.two.volumes(unit))
@@ -201,8 +201,8 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
         self.assert_served(self.two, self.over())
 
-    def test_an_array_that_follows_late(self):
-        """REP-8. Snapshots that it needs for a while stay for a while."""
+    def test_array_follows_late(self):
+        """REP-8. Snapshots that it still needs are deleted later."""
         for place in (self.one, self.two):
             place.control.set_behaviors(
                 follow_seconds=7.0, start_seconds=4.0, round_seconds=90.0,
@@ -229,7 +229,7 @@ class FailBackTest(pair.AwayTest):
                    for e in place.control.journal())
 
     @ddt.data(('one',), ('two',), ('one', 'two'))
-    def test_an_array_that_shows_it_late(self, names):
+    def test_state_shows_late(self, names):
         self.away()
         with self.late(*(getattr(self, name) for name in names)):
             self.assert_home(self.back())
@@ -240,54 +240,54 @@ class FailBackTest(pair.AwayTest):
         self.away()
         self.assert_home(self.back())
 
-    # Those that cannot come home
+    # Units that cannot be failed back
 
-    def but_the_odd(self, *words, state):
-        """All come home but one, which is served as it was."""
+    def all_but_odd(self, *words, state):
+        """Fail back all units but one, which is still served by ``two``."""
         outcomes = self.back()
         self.assert_stays(outcomes.pop(self.odd.key), *words)
         self.assertEqual(state, self.two.state(self.odd))
         self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
         self.assert_home(outcomes, self.units[::2])
 
-    def test_missing_at_home(self):
+    def test_session_missing_on_the_first_array(self):
         self.away()
         self.one.command(self.odd, pair.IDLE)
         self.one.array.replication.delete(self.one.session(self.odd))
-        self.but_the_odd('one.example.org has no replication session',
+        self.all_but_odd('one.example.org has no replication session',
                          state='target failed_over')
 
-    def test_missing_where_it_is_served(self):
+    def test_session_missing_on_the_second_array(self):
         self.away()
         self.two.command(self.odd, pair.IDLE)
         self.two.array.replication.delete(self.two.session(self.odd))
-        self.but_the_odd('two.example.org has no replication session',
+        self.all_but_odd('two.example.org has no replication session',
                          state=None)
 
     def test_idle(self):
         self.away()
         self.two.command(self.odd, pair.IDLE)
-        own = self.of_the_array()
-        self.but_the_odd('rssn-001 on the array at two.example.org is idle',
+        own = self.automatic_snapshots()
+        self.all_but_odd('rssn-001 on the array at two.example.org is idle',
                          state='target idle')
-        self.assertEqual(own, self.of_the_array())
+        self.assertEqual(own, self.automatic_snapshots())
 
-    def of_the_array(self):
-        """Snapshots that replication takes by itself of one unit."""
+    def automatic_snapshots(self):
+        """Snapshots of one unit that replication takes on its own."""
         group = self.two.client.volume_groups.find(name='rcvg-001')
         found = self.two.client.snapshots.search(volume_group=group.ref)
         self.assertNotEqual([], found)
         return found
 
-    def test_its_volume_is_missing_at_home(self):
+    def test_volume_missing_on_the_first_array(self):
         self.away()
         self.one.client.volumes.update(self.one.volumes(self.odd)[0],
                                        name='cv-other')
-        self.but_the_odd('one.example.org has no replicated volume '
+        self.all_but_odd('one.example.org has no replicated volume '
                          'cv-001-0', state='target failed_over')
 
-    def test_its_session_is_refused(self):
-        """Its host at home is not detached, whatever the caller believes."""
+    def test_refused_session(self):
+        """A host on the first array is still attached."""
         self.away()
         self.one.attach(self.one.volumes(self.odd))
 
@@ -310,7 +310,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     @ddt.data(1, 2)
-    def test_a_link_that_breaks_while_data_is_copied(self, round):
+    def test_link_breaks_while_data_is_copied(self, round):
         for place in (self.one, self.two):
             place.control.set_behaviors(snapshot_seconds=30.0,
                                         follow_seconds=3.0)
@@ -334,8 +334,8 @@ class FailBackTest(pair.AwayTest):
             self.assert_home(self.back())
         self.assertEqual(4, next(taken))
 
-    def test_data_that_does_not_arrive_in_time(self):
-        """Hosts keep what they have; the next try goes on."""
+    def test_data_does_not_arrive_in_time(self):
+        """Hosts stay attached; the next failback continues."""
         self.two.control.set_behaviors(snapshot_seconds=5000.0)
         self.away()
         begun = self.clock.monotonic()
@@ -348,7 +348,7 @@ class FailBackTest(pair.AwayTest):
         self.clock.advance(20000)
         self.assert_home(self.back())
 
-    def test_last_changes_that_do_not_arrive_in_time(self):
+    def test_last_changes_do_not_arrive_in_time(self):
         """They get ten minutes, whatever is left of the time."""
         self.away()
         begun = self.clock.monotonic()
@@ -368,7 +368,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     @ddt.data('one', 'two')
-    def test_hosts_that_cannot_be_detached(self, name):
+    def test_hosts_cannot_be_detached(self, name):
         self.away()
 
         def unmap(array, volumes):
@@ -380,8 +380,8 @@ class FailBackTest(pair.AwayTest):
             self.assert_stays(outcome, 'a host holds on')
         self.assert_home(self.back())
 
-    def test_a_promise_that_is_not_kept(self):
-        """The last command of all is accepted, and nothing happens."""
+    def test_last_command_has_no_effect(self):
+        """It is accepted, but nothing happens."""
         self.away()
         honest = self.one.array.replication.command_many
 
@@ -396,8 +396,8 @@ class FailBackTest(pair.AwayTest):
                               'attach it again')
         self.assert_home(self.back())
 
-    def test_no_answer_to_the_last_command(self):
-        """It was carried out: that is seen in the end."""
+    def test_no_reply_to_the_last_command(self):
+        """It was carried out, which a later read shows."""
         self.away()
         honest = self.one.array.replication.command_many
 
@@ -415,7 +415,7 @@ class FailBackTest(pair.AwayTest):
             self.assertIn('does not replicate it: K2 array', outcome.reason)
         self.assert_home(self.back())
 
-    def test_snapshots_that_the_array_does_not_take(self):
+    def test_array_takes_no_snapshots(self):
         self.away()
         begun = self.clock.monotonic()
         with mock.patch.object(self.two.array.replication, 'take_snapshots',
@@ -426,7 +426,7 @@ class FailBackTest(pair.AwayTest):
         self.assertLess(self.clock.monotonic() - begun, 60)
         self.assert_home(self.back())
 
-    def test_home_but_not_protected(self):
+    def test_failed_back_but_not_replicated(self):
         self.away()
         honest = self.one.array.replication.command_many
 
@@ -446,8 +446,8 @@ class FailBackTest(pair.AwayTest):
             self.assertIn('does not replicate it: no', outcome.reason)
         self.assert_home(self.back())
 
-    def test_at_home_and_still_not_protected(self):
-        """A link that broke later does not move it back."""
+    def test_failed_back_and_still_not_replicated(self):
+        """Replication that stops later does not fail it over again."""
         self.away()
         self.assert_home(self.back())
         self.one.command(self.odd, pair.SUSPENDED)
@@ -465,8 +465,8 @@ class FailBackTest(pair.AwayTest):
         self.assertIn('does not replicate it: no', outcome.reason)
         self.assert_home(self.back())
 
-    def test_a_host_that_comes_back_at_the_last_moment(self):
-        """What it writes after the last copying would be lost."""
+    def test_host_is_attached_again_at_the_last_moment(self):
+        """What it writes after the last copy would be lost."""
         self.away()
         taken = itertools.count(1)
         take = self.two.array.replication.take_snapshots
@@ -486,21 +486,21 @@ class FailBackTest(pair.AwayTest):
         self.assert_served(self.one, outcomes, self.units[::2])
         self.assert_served(self.one, self.back())
 
-    def test_what_hosts_wrote_since_is_not_overwritten(self):
-        """A service was killed when the data had moved; rows had not."""
+    def test_data_written_since_is_not_overwritten(self):
+        """A service was killed after the failback, before it updated rows."""
         self.away()
         self.two.command(self.odd, pair.IN_SYNC)
         self.clock.advance(600)
         self.one.command(self.odd, pair.FAILED_OVER)
         self.write(self.two, self.odd, 'hosts went on')
-        self.but_the_odd('The array at one.example.org has taken over, too, '
+        self.all_but_odd('The array at one.example.org has taken over, too, '
                          'but what hosts wrote since is on the array at '
                          'two.example.org', state='source suspended')
         self.assertEqual('hosts went on', self.two.control.read(
             self.two.volumes(self.odd)[0]))
 
-    def test_that_comes_before_what_is_missing(self):
-        """Rows must not say that it is at home."""
+    def test_data_written_since_takes_precedence(self):
+        """Even over missing volumes: rows must not be updated."""
         self.away()
         self.two.command(self.odd, pair.IN_SYNC)
         self.clock.advance(600)
@@ -517,8 +517,8 @@ class FailBackTest(pair.AwayTest):
     # Faults
 
     @ddt.data('one', 'two')
-    def test_an_array_that_is_dead_from_the_start(self, name):
-        """One call's time is spent on it, and half a minute at the end."""
+    def test_array_is_lost_from_the_start(self, name):
+        """It costs the time of one call, and half a minute at the end."""
         self.away()
         begun = self.clock.monotonic()
         getattr(self, name).lose()

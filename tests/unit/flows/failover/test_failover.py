@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Another array takes over."""
+"""Failover to another array."""
 
 from unittest import mock
 
@@ -34,21 +34,21 @@ class FailOverTest(pair.PairTest):
         self.assertEqual({'target failed_over'},
                          {self.two.state(unit) for unit in self.units})
 
-    def test_the_other_array_is_not_asked(self):
-        """REP-9: it may be dead."""
+    def test_no_requests_to_the_other_array(self):
+        """REP-9: it may be lost."""
         self.one.lose()
         self.one.control.clear_journal()
         self.assert_served(self.two, self.over())
         self.assertEqual([], self.one.control.journal())
 
     @ddt.data((pair.SUSPENDED,), ())
-    def test_states_that_can_take_over(self, commands):
+    def test_states_that_can_be_failed_over(self, commands):
         for command in commands:
             self.one.command(self.odd, command)
         self.assert_served(self.two, self.over())
 
-    def test_again(self):
-        """What has taken over already is not told to."""
+    def test_repeated_failover(self):
+        """Sessions that are failed over already get no command."""
         self.over(self.odd)
         self.write(self.two, self.odd, 'later')
         self.assert_served(self.two, self.over())
@@ -58,7 +58,7 @@ class FailOverTest(pair.PairTest):
                                    self.two.control.journal()})
 
     @ddt.data(pair.IN_SYNC, pair.SUSPENDED)
-    def test_a_source_serves_already(self, state):
+    def test_source_needs_no_failover(self, state):
         unit = self.make('made', source=self.two)
         if state == pair.SUSPENDED:
             self.two.command(unit, pair.SUSPENDED)
@@ -73,8 +73,8 @@ class FailOverTest(pair.PairTest):
                           'rssn-001 on the array at two.example.org is idle')
         self.assert_served(self.two, outcomes, self.units[::2])
 
-    def test_an_idle_source_does_not_serve(self):
-        """Nobody knows which side has the data."""
+    def test_idle_source(self):
+        """It is unknown which array has the current data."""
         unit = self.make('made', source=self.two)
         self.two.command(unit, pair.SUSPENDED)
         self.two.command(unit, pair.IDLE)
@@ -89,16 +89,16 @@ class FailOverTest(pair.PairTest):
                           'no replication session for it')
         self.assert_served(self.two, outcomes, self.units[::2])
 
-    def test_a_missing_volume(self):
-        """A unit without any is left as it is."""
+    def test_missing_volume(self):
+        """A unit without any of its volumes is not failed over."""
         lost = failover.ReplicationUnit(
             'lost', self.odd.sessions, ('cv-lost',))
         self.assert_stays(self.over(self.units[0], lost)['lost'],
                           'no replicated volume cv-lost')
         self.assertEqual('target in_sync', self.two.state(self.odd))
 
-    def test_a_missing_volume_of_a_group(self):
-        """The others are served; that one is not all well is told."""
+    def test_missing_volume_of_a_group(self):
+        """The others are failed over, but the outcome is not ok."""
         lost = failover.ReplicationUnit('lost', self.odd.sessions,
                                         (*self.odd.volumes, 'cv-lost'))
         outcome = self.over(lost)['lost']
@@ -107,7 +107,7 @@ class FailOverTest(pair.PairTest):
             outcome.served_by, outcome.ok, set(outcome.volumes)))
         self.assertIn('no replicated volume cv-lost.', outcome.reason)
 
-    def test_volumes_in_another_group_are_not_the_ones(self):
+    def test_volumes_in_another_group_are_ignored(self):
         self.make('made', source=self.two)
         group = self.two.client.volume_groups.create(
             name='other', quota=0, is_dedup=True)
@@ -124,15 +124,15 @@ class FailOverTest(pair.PairTest):
         self.clock.advance(600)
         self.assert_served(self.two, self.over())
 
-    def test_refusals_one_by_one(self):
+    def test_one_unit_is_refused(self):
         self.two.control.set_behaviors(failed_over_from=pair.IN_SYNC)
         self.one.command(self.odd, pair.SUSPENDED)
         outcomes = self.over()
         self.assert_stays(outcomes.pop(self.odd.key), 'HTTP 400')
         self.assert_served(self.two, outcomes, self.units[::2])
 
-    def test_a_promise_that_is_not_kept(self):
-        """What the array shows counts."""
+    def test_command_has_no_effect(self):
+        """The state that the array shows counts, not its reply."""
         honest = self.two.array.replication.command_many
 
         def lie(sessions, state):
@@ -147,8 +147,8 @@ class FailOverTest(pair.PairTest):
         self.assert_served(self.two, outcomes, self.units[::2])
 
     @ddt.data(True, False)
-    def test_no_answer_to_the_command(self, carried_out):
-        """Whatever became of it, that is what is told."""
+    def test_no_reply_to_the_command(self, carried_out):
+        """The outcome depends on whether it was carried out."""
         real = self.two.array.replication.command_many
 
         def command(sessions, state):
@@ -166,13 +166,13 @@ class FailOverTest(pair.PairTest):
                 self.assert_stays(outcome, 'who knows')
         self.assertLess(self.clock.monotonic(), 610)
 
-    def test_an_array_that_shows_it_late(self):
+    def test_state_shows_late(self):
         """REP-8."""
         with self.late(self.two):
             self.assert_served(self.two, self.over())
         self.assertLess(self.clock.monotonic(), 610)
 
-    def test_an_array_that_does_not_answer(self):
+    def test_unreachable_array(self):
         self.two.lose()
         self.assertRaises(rest.Unreachable, self.over)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Two simulated arrays, with trouble at every single call."""
+"""Two simulated arrays, with faults at any call."""
 
 import dataclasses
 import itertools
@@ -58,11 +58,11 @@ ERRORS = (rest.RestError, exceptions.K2Error)
 
 
 class Killed(BaseException):
-    """The service dies: nobody handles this."""
+    """The service is killed: this is not handled."""
 
 
 class Wire(k2_sim.RequestsAdapter):
-    """Counts the calls to both arrays together; there may be trouble."""
+    """Counts the calls to both arrays together, and may cause trouble."""
 
     def __init__(self, sim, letter, trouble):
         super().__init__(sim)
@@ -78,11 +78,11 @@ class Wire(k2_sim.RequestsAdapter):
 
 
 class Trouble:
-    """At the call of that number, to whichever array that is.
+    """A fault or a kill at the call number ``at`` to either array.
 
-    :ivar fault: for the array; other calls like this one may meet it, too
-    :ivar kill: the service dies "before" the call or "after" it
-    :ivar calls: those so far, each with the letter of the array
+    :ivar fault: fault rule for the array; similar calls may match it, too
+    :ivar kill: whether the service is killed "before" or "after" the call
+    :ivar calls: the calls so far, each with the letter of its array
     """
 
     def __init__(self):
@@ -119,14 +119,14 @@ class Trouble:
 
 
 class PairTest(base.BaseTestCase):
-    """A volume on one of two arrays that know each other."""
+    """A volume on one of two connected arrays."""
 
     def setUp(self):
         super().setUp()
         self.build()
 
     def build(self):
-        """Everything anew."""
+        """Create arrays, groups and volumes anew."""
         self.clock = k2_sim.FakeClock()
         self.trouble = Trouble()
         self.a, self.b = (
@@ -163,7 +163,7 @@ class PairTest(base.BaseTestCase):
         made.client, made.sim = client, sim
         return made
 
-    # What happens
+    # Actions
 
     def protect(self, release=None):
         replication.protect(replication.SessionRequest(
@@ -177,7 +177,7 @@ class PairTest(base.BaseTestCase):
             release=release)
 
     def write(self, token):
-        """What a host writes."""
+        """Write to the first volume, as a host would."""
         self.here.sim.control.write(self.members[0].volume, token)
 
     def extend(self, gib=2):
@@ -186,12 +186,12 @@ class PairTest(base.BaseTestCase):
             member=dataclasses.replace(self.members[0], size=gib * GIB))
 
     def wait(self):
-        """Let the first copy arrive, and some more."""
+        """Wait until the initial copy, and some more, has arrived."""
         self.clock.advance(3600)
         self.a.control.tick()
 
     def swap(self):
-        """Cinder has failed over: it has the volumes on the other array."""
+        """As after a failover, use the volumes on the other array."""
         self.here, self.there = self.there, self.here
         self.link = dataclasses.replace(
             self.link, source_array=self.here, target_array=self.there,
@@ -204,11 +204,11 @@ class PairTest(base.BaseTestCase):
         self.group = found[COPY][1]
 
     def tell(self, array, state):
-        """Give a session a command, as somebody else might."""
+        """Send a command to a session, as an administrator might."""
         found = array.replication.find(*NAMES)
         array.replication.command(found.id, state)
 
-    # What came of it
+    # Results
 
     def sessions(self):
         """State and role of the session on either array."""
@@ -223,7 +223,7 @@ class PairTest(base.BaseTestCase):
             for side in (self.here, self.there)]
 
     def assert_replicated(self, gib=1):
-        """It runs, and nothing is there beside it."""
+        """Replication runs, and nothing else is on the arrays."""
         self.assertEqual([('in_sync', 'source'), ('in_sync', 'target')],
                          self.sessions())
         self.assertEqual([gib, gib], self.sizes())
@@ -231,7 +231,7 @@ class PairTest(base.BaseTestCase):
         self.assert_just(self.there)
 
     def assert_bare(self):
-        """What was there before replication is there, and nothing else."""
+        """There is only what was there before replication."""
         self.assertEqual({}, leftovers(self.there.sim))
         self.assert_just(self.here)
         self.assertEqual({'volume_groups', 'volumes'},
@@ -241,7 +241,7 @@ class PairTest(base.BaseTestCase):
                 self.here.client.volumes.get(member.volume).read_only)
 
     def assert_just(self, array):
-        """One group with all volumes; those here are as they were."""
+        """One group with all volumes; those on ``here`` are unchanged."""
         found, made = leftovers(array.sim), array.sim is self.a
         self.assertEqual([GROUP if made else COPY_GROUP],
                          found['volume_groups'])
@@ -255,9 +255,9 @@ class PairTest(base.BaseTestCase):
             self.assertEqual('mine', array.sim.control.read(volume[0]))
 
     def each(self, action, **plan):
-        """Do it again and again, with trouble at another call each time.
+        """Repeat the action, with trouble at each of its calls in turn.
 
-        :returns: each time what it raised; the caller tidies up
+        :returns: what it raised each time; the caller cleans up
         """
         for at in itertools.count(1):
             self.trouble.plan(at, **plan)
@@ -274,7 +274,7 @@ class PairTest(base.BaseTestCase):
             yield error
 
     def protect_with(self, fault):
-        """Start with this trouble at each call; all or nothing is there."""
+        """Protect with this fault at each call; expect all or nothing."""
         for error in self.each(self.protect, fault=FAULTS[fault]):
             if error:
                 self.assert_bare()
@@ -289,7 +289,7 @@ class PairTest(base.BaseTestCase):
 
 
 class Tidy:
-    """Tests of what goes on once a volume is replicated."""
+    """Begin with a replicated volume."""
 
     def build(self):
         super().build()
@@ -299,7 +299,7 @@ class Tidy:
 
 
 def leftovers(sim):
-    """Names of all that is on an array, by resource."""
+    """Names of all objects on an array, by resource."""
     return {kind: sorted(str(o.get('short_name') or o.get('name')
                              or o['id']) for o in objects)
             for kind, objects in sim.control.leftovers().items()}

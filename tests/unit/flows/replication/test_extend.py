@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes grow on both arrays."""
+"""Replicated volumes are extended on both arrays."""
 
 from unittest import mock
 
@@ -34,14 +34,14 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assertEqual(self.CALLS, self.trouble.calls)
         self.assert_replicated(2)
 
-    def test_the_copy_cannot_grow(self):
-        """Nothing has changed then."""
+    def test_copy_cannot_grow(self):
+        """Then nothing is changed."""
         self.there.client.volume_groups.update(
             self.there.volumes.find_group(pair.COPY_GROUP), quota=pair.GIB)
         self.assertRaises(rest.Refused, self.extend)
         self.assert_replicated(1)
 
-    def test_the_volume_cannot_grow(self):
+    def test_volume_cannot_grow(self):
         self.here.client.volume_groups.update(self.group, quota=pair.GIB)
         error = self.assertRaises(exceptions.ReplicationError, self.extend)
         self.assertIn(f'Volume {pair.VOLUME} is not replicated until it is '
@@ -52,13 +52,13 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.extend()
         self.assert_replicated(2)
 
-    def test_the_peer_is_lost(self):
+    def test_peer_is_lost(self):
         self.b.control.add_fault(kind='reset', path='*')
         self.assertRaises(rest.Unreachable, self.extend)
         self.clear_faults()
         self.assert_replicated(1)
 
-    def test_the_copy_is_missing(self):
+    def test_copy_is_missing(self):
         with mock.patch.object(self.there.volumes, 'find_volume',
                                lambda name: None):
             error = self.assertRaises(exceptions.ReplicationError,
@@ -67,7 +67,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assert_replicated(1)
 
     def test_suspended(self):
-        """By an extension that was cut short, for example."""
+        """By an interrupted extension, for example."""
         self.tell(self.here, 'suspended')
         self.extend()
         self.assert_replicated(2)
@@ -92,8 +92,8 @@ class ExtendTest(pair.Tidy, pair.PairTest):
                           ('suspended', 'source')], self.sessions())
 
     @ddt.data('failed over', 'the other way')
-    def test_not_to_a_peer_that_took_over(self, how):
-        """A failover that was cut short: nothing is copied over it."""
+    def test_refused_after_the_peer_took_over(self, how):
+        """After an interrupted failover its data must not be overwritten."""
         self.tell(self.there, 'failed_over')
         if how == 'the other way':
             self.tell(self.there, 'in_sync')

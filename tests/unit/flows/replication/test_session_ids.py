@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sessions whose ids are somebody else's by now (OBJ-7)."""
+"""Lost replies while ids of sessions are reused (OBJ-7)."""
 
 import contextlib
 import itertools
@@ -34,9 +34,9 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
         return super().make_array(sim, letter)
 
     def take_session(self, start=True):
-        """Give the id of the session, on both arrays, to a stranger's.
+        """Reuse the id of the session, on both arrays, for a foreign one.
 
-        :param start: it runs
+        :param start: whether the foreign session is started
         """
         before = {each[0] for each in self.sessions()}
         here, there = self.here.client, self.there.client
@@ -61,7 +61,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
         self.assertEqual(before, {each[0] for each in self.theirs})
 
     def pass_time(self):
-        """Let the other array follow; that no deadline passes."""
+        """Let the other array follow, without reaching a deadline."""
         self.clock.advance(2)
         self.a.control.tick()
 
@@ -77,7 +77,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
     @ddt.data(*[(*case, after) for case in CASES for after in (0, 1)])
     @ddt.unpack
     def test_stop(self, sent, error, after):
-        """A second request would suspend or stop the stranger's."""
+        """A repeat would suspend or stop the foreign session."""
         with lost.on_request(
                 'PATCH', '/replication/sessions', sent=sent, error=error,
                 after=after, act=self.take_session):
@@ -96,7 +96,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
     @ddt.data(*CASES)
     @ddt.unpack
     def test_interval(self, sent, error):
-        """Which would give it the name, too."""
+        """A repeat would also rename the foreign session."""
         session = self.here.replication.find(*pair.NAMES)
         with lost.on_request(
                 'PATCH', '/replication/sessions', sent=sent, error=error,
@@ -106,7 +106,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
         self.assert_theirs_stay()
 
     def test_wait(self):
-        """What the stranger's does is not what was waited for."""
+        """The state of the foreign session does not count."""
         session = self.there.replication.find(*pair.NAMES)
         self.take_session()
         for state in (replication.IN_SYNC, replication.IDLE):
@@ -115,8 +115,8 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
                 state, names=[session.name])
         self.assert_theirs_stay()
 
-    def test_the_other_side_while_it_stops(self):
-        """It is waited for, and the stranger's is idle as that would be."""
+    def test_peer_session_while_it_stops(self):
+        """The foreign session is idle, which is the expected state."""
         with lost.on_request(
                 'GET', '/replication/sessions/', sent=False, error=rest.Busy,
                 act=lambda: self.take_session(start=False), after=1), \
@@ -125,8 +125,8 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
         self.assert_theirs_stay()
 
     @ddt.data(replication.IN_SYNC, replication.SUSPENDED)
-    def test_a_refusal(self, state):
-        """It is not sent again with the stranger's name."""
+    def test_refused_command(self, state):
+        """It is not repeated with the name of the foreign session."""
         session = self.here.replication.find(*pair.NAMES)
         with lost.on_request(
                 'PATCH', '/replication/sessions', sent=False,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replication begins, with trouble at every single call."""
+"""Replication is started, with faults at any call."""
 
 import dataclasses
 from unittest import mock
@@ -43,19 +43,19 @@ class ProtectTest(pair.PairTest):
         self.protect()
         self.assert_replicated()
 
-    def test_again(self):
+    def test_repeated_start(self):
         for _ in range(2):
             self.protect()
             self.assert_replicated()
 
     @ddt.data(*pair.TYPICAL)
-    def test_trouble_at_each_call(self, fault):
+    def test_fault_at_each_call(self, fault):
         self.protect_with(fault)
 
     @ddt.data({'start_seconds': 20}, {'copy_seconds': 1e6},
               {'session_policies_required': True}, {'repeat_commands': True})
     def test_other_arrays(self, behaviors):
-        """Whatever they are like, it begins and ends."""
+        """Replication is started and stopped on variants of arrays."""
         for sim in (self.a, self.b):
             sim.control.set_behaviors(**behaviors)
         self.protect()
@@ -71,8 +71,8 @@ class ProtectTest(pair.PairTest):
         self.assertIn('MC_ERR_START_TIMEOUT', str(error))
         self.assert_bare()
 
-    def test_the_array_is_lost_after_it_made_the_session(self):
-        """What is on the peer goes nevertheless."""
+    def test_array_is_lost_after_creating_the_session(self):
+        """Objects on the peer are deleted."""
         self.a.control.add_fault(method='POST', path='*', **pair.NEVER_A_REPLY)
         self.a.control.add_fault(kind='reset', path='*', after=2)
         self.assertRaises(rest.Unreachable, self.protect)
@@ -81,15 +81,15 @@ class ProtectTest(pair.PairTest):
         self.unprotect()
         self.assert_bare()
 
-    def test_nobody_knows_whether_it_started(self):
-        """It did, and the array tells nobody."""
+    def test_start_of_unknown_outcome(self):
+        """It was started, but the array does not show that."""
         path = 'replication/sessions/*'
         self.a.control.add_fault(method='PATCH', path=path, **pair.LOST_REPLY)
         self.a.control.add_fault(method='GET', path=path, **pair.FORBIDDEN)
         self.assertRaises(rest.Forbidden, self.protect)
         self.assert_bare()
 
-    def test_ended_while_it_starts(self):
+    def test_stopped_while_it_starts(self):
         self.a.control.set_behaviors(start_seconds=20)
         self.trouble.plan(5, kill='after')
         self.assertRaises(pair.Killed, self.protect)
@@ -97,7 +97,7 @@ class ProtectTest(pair.PairTest):
         self.wait()
         self.assert_bare()
 
-    def test_arrays_out_of_touch(self):
+    def test_arrays_are_disconnected(self):
         """REP-19."""
         self.b.control.cut_link()
         error = self.assertRaises(rest.Refused, self.protect)
@@ -105,8 +105,8 @@ class ProtectTest(pair.PairTest):
         self.assertIn('is disconnected, not ok', str(error))
         self.assert_bare()
 
-    def test_a_copy_that_was_made_and_then_refused(self):
-        """The first try got no reply; what it made goes."""
+    def test_copy_is_created_and_then_refused(self):
+        """The first try got no reply; the copy that it made is deleted."""
         add = self.here.replication.add_volume
         refusal = rest.Refused('there is one')
         refusal.repeats = True
@@ -119,8 +119,8 @@ class ProtectTest(pair.PairTest):
             self.assertRaises(rest.Refused, self.protect)
         self.assert_bare()
 
-    def test_the_group_has_another_session(self):
-        """It is nothing that may be cleared away."""
+    def test_group_has_another_session(self):
+        """That session must not be deleted."""
         self.here.replication.create_session(
             'other', peer=1, group=self.group, rpo=300,
             peer_group_name=pair.COPY_GROUP, peer_session_name=pair.NAMES[1])

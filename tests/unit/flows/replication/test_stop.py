@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replication ends, with trouble, in any state."""
+"""Replication is stopped, in any state."""
 
 from unittest import mock
 
@@ -47,7 +47,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
     @ddt.data('here', 'there')
     def test_snapshots_of_others_stay(self, place):
-        """Those that Cinder took, on whichever array it took them."""
+        """Snapshots that Cinder took, on either array."""
         array, name = getattr(self, place), pair.VOLUME
         if place == 'there':
             self.tell(array, 'failed_over')
@@ -69,7 +69,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
                                   self.sessions()))
 
     def test_clones_of_the_copy_stay(self):
-        """Cinder has deleted the snapshot; a volume needs it still."""
+        """Cinder has deleted the snapshot, but a volume still needs it."""
         self.tell(self.there, 'failed_over')
         copy = self.there.volumes.find(pair.COPY)
         taken = self.there.snapshots.create('cs-1', copy)
@@ -84,8 +84,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
                                   self.sessions()))
 
     @ddt.data('here', 'there')
-    def test_a_view_of_what_replication_took(self, place):
-        """SNP-9: it would hold the snapshot when the session is gone."""
+    def test_view_of_a_replication_snapshot(self, place):
+        """SNP-9: the snapshot could not be deleted with the session."""
         self.view(getattr(self, place),
                   pair.GROUP if place == 'here' else pair.COPY_GROUP)
         before = leftovers(self.a), leftovers(self.b), self.sessions()
@@ -95,8 +95,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
                                   self.sessions()))
 
-    def test_snapshots_of_replication_go(self):
-        """REP-13: a failback takes them, and may be cut short."""
+    def test_replication_snapshots_are_deleted(self):
+        """REP-13: an interrupted failback leaves them behind."""
         self.here.replication.take_snapshots(
             [self.here.replication.find(*pair.NAMES)])
         self.wait()
@@ -104,7 +104,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.unprotect()
         self.assert_bare()
 
-    def test_a_copy_that_is_mapped(self):
+    def test_mapped_copy(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
         before = leftovers(self.a), leftovers(self.b)
@@ -113,7 +113,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
                          'b.example.org, is mapped to host h.', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b)))
 
-    def test_a_mapping_that_nobody_needs(self):
+    def test_mapped_copy_is_released(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
         self.unprotect(release=self.unmap)
@@ -121,7 +121,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             self.there.client.hosts.find(name='h').id)
         self.assert_bare()
 
-    def test_a_mapping_that_has_to_stay(self):
+    def test_mapped_copy_is_not_released(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
         before = leftovers(self.a), leftovers(self.b), self.sessions()
@@ -133,7 +133,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
                                   self.sessions()))
 
-    def test_nothing_is_unmapped_for_what_stays(self):
+    def test_copy_with_snapshots_is_not_unmapped(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
         self.there.snapshots.create('cs-1', self.there.volumes.find(pair.COPY))
@@ -147,7 +147,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             self.assertIn(mapping.volume.id, volumes)
             array.client.mappings.delete(mapping.id)
 
-    def test_a_copy_that_is_mapped_in_between(self):
+    def test_copy_is_mapped_meanwhile(self):
         self.tell(self.there, 'failed_over')
         look = copies.Copies.look
 
@@ -166,8 +166,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         client.mappings.create(
             host=host.ref, volume=client.volumes.find(name=pair.COPY).ref)
 
-    def test_a_view_that_comes_during_it(self):
-        """SNP-13: somebody looks at the copy when nobody expects it."""
+    def test_view_is_created_meanwhile(self):
+        """SNP-13: someone creates it after the check."""
         look = copies.Copies.look
 
         def view_after(*args):
@@ -185,7 +185,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assert_bare()
 
     def view(self, array, group):
-        """Somebody makes a view of what replication took."""
+        """Create a view of a replication snapshot, as an administrator."""
         client = array.client
         taken = client.snapshots.search(volume_group=client.volume_groups.ref(
             array.volumes.find_group(group)))[0]
@@ -193,8 +193,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             short_name='look', source=taken.ref, is_exposable=True,
             retention_policy=client.retention_policies.search()[0].ref)
 
-    def test_others_are_left_alone(self):
-        """What is in the copy's group, and has another name."""
+    def test_foreign_volumes_are_left_alone(self):
+        """Volumes of other names in the group of the copy."""
         self.tell(self.here, 'suspended')
         self.tell(self.here, 'idle')
         for side in (self.here, self.there):
@@ -207,7 +207,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
                          leftovers(self.b))
 
     @ddt.data('here', 'there')
-    def test_the_peer_is_lost(self, source):
+    def test_peer_is_lost(self, source):
         self.tell_more(source)
         self.lose_peer()
         with self.assertLogs(replication.__name__, 'WARNING') as caught:
@@ -233,8 +233,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.there.sim.control.add_fault(kind='reset', path='*')
 
     @ddt.data({'kind': 'status', 'status': 502}, {'kind': 'garbage'})
-    def test_the_peer_is_half_dead(self, fault):
-        """So may answer a proxy in front of an array that is lost."""
+    def test_peer_sends_garbage(self, fault):
+        """For example a proxy in front of a lost array."""
         self.b.control.add_fault(path='*', **fault)
         with self.assertLogs(replication.__name__, 'WARNING') as caught:
             self.unprotect()
@@ -243,7 +243,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.clear_faults()
         self.assertEqual([None, ('idle', 'target')], self.sessions())
 
-    def test_a_lost_peer_takes_no_time_from_what_is_here(self):
+    def test_time_spent_on_a_lost_peer_does_not_count(self):
         def look(*args):
             self.clock.advance(1000)
             raise rest.Unreachable('no route to host')
@@ -254,7 +254,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertIsNone(self.sessions()[0])
 
     @ddt.data('here', 'there')
-    def test_the_peer_is_known_to_be_lost(self, source):
+    def test_peer_is_known_to_be_lost(self, source):
         self.tell_more(source)
         self.lose_peer()
         self.trouble.plan()
@@ -264,7 +264,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertEqual({letter}, {call[0] for call in self.trouble.calls})
 
     @ddt.data('here', 'there')
-    def test_what_a_lost_peer_kept_goes_later(self, source):
+    def test_leftovers_on_a_lost_peer_are_removed_later(self, source):
         self.tell_more(source)
         self.lose_peer()
         self.unprotect()
@@ -278,7 +278,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.unprotect()
         self.assert_bare()
 
-    def test_what_a_lost_peer_kept_may_be_in_use(self):
+    def test_leftovers_on_a_lost_peer_may_be_in_use(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
         self.unprotect(reachable=False)
@@ -292,7 +292,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             self.there.client.hosts.find(name='h').id)
         self.assert_replicated()
 
-    def test_whether_it_has_ended(self):
+    def test_has_ended(self):
         self.assertFalse(self.has_ended(self.here))
         self.tell(self.there, 'failed_over')
         self.assertFalse(self.has_ended(self.here))
@@ -308,7 +308,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
 
 class States:
-    """How a replication may be found. All but the first go through Tidy."""
+    """States in which a replication may be. All begin as in Tidy."""
 
     def running(self):
         self.write('mine')
@@ -340,7 +340,7 @@ class States:
             self.there.volumes.find_volume(pair.COPY), group)
 
     def failed_over_there(self):
-        """A failover was cut short before Cinder knew."""
+        """A failover was interrupted before Cinder updated its rows."""
         self.tell(self.there, 'failed_over')
 
     def stopped_there(self):
@@ -375,7 +375,7 @@ class States:
         self.drop(self.there)
 
     def reversed(self):
-        """The other way round, as at the beginning of a failback."""
+        """Replication runs in reverse, as at the start of a failback."""
         self.taken_over()
         self.tell(self.here, 'in_sync')
 
@@ -384,7 +384,7 @@ class States:
         self.tell(self.here, 'suspended')
 
     def going_back(self):
-        """A failback was cut short before Cinder knew: here is a target."""
+        """A failback was interrupted before Cinder updated its rows."""
         self.reversed()
         self.tell(self.there, 'failed_over')
 
@@ -404,17 +404,17 @@ ALL_STATES = [name for name in vars(States) if name[0] != '_']
 class StatesTest(States, pair.Tidy, pair.PairTest):
 
     def drop(self, array):
-        """Delete a session, as somebody else might."""
+        """Delete a session, as an administrator might."""
         array.replication.delete(array.replication.find(*pair.NAMES))
 
     @ddt.data(*ALL_STATES)
-    def test_ends(self, state):
+    def test_unprotect(self, state):
         getattr(self, state)()
         self.unprotect()
         self.assert_bare()
 
     @ddt.data(*ALL_STATES)
-    def test_followers_take_their_time(self, state):
+    def test_unprotect_with_late_followers(self, state):
         """REP-8."""
         getattr(self, state)()
         for sim in (self.a, self.b):
