@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many examples hypothesis tries: HYPOTHESIS_PROFILE says it."""
+"""Settings of the unit tests; HYPOTHESIS_PROFILE selects a profile."""
 
 import gc
 import os
 
 import hypothesis
 
-# A busy machine takes its time. The quick ones are the same each time.
+# No deadlines, as the machine may be busy. The quick profile is deterministic.
 hypothesis.settings.register_profile(
     'quick', max_examples=40, deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile(
@@ -25,11 +25,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(
     os.environ.get('HYPOTHESIS_PROFILE', 'quick'))
 
-# Cinder makes a million objects that stay. Without this, Python looks through
-# them again and again for some to free, in a sixth of all the time.
+# Cinder creates a million permanent objects. Without this, the garbage
+# collector examines them repeatedly, which takes a sixth of the time.
 gc.set_threshold(50_000, 20, 100)
 
-# Else oslotest has each request to an array printed.
+# Otherwise oslotest prints each request to an array.
 os.environ.setdefault('OS_DEBUG', 'WARNING')
-# Nothing is looked up by name; its resolver takes long to import.
+# No names are resolved, and the resolver of eventlet is slow to import.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replies that get lost while somebody else acts on the array."""
+"""Replies that are lost while someone else changes the array."""
 
 import contextlib
 import itertools
@@ -19,19 +19,19 @@ from unittest import mock
 from cinder_k2 import rest
 from cinder_k2.rest import transport
 
-#: What is known then: nothing, nothing in time, and 5xx.
+#: Errors in place of the reply: no reply, none in time, and 5xx.
 KINDS = (rest.Unreachable, rest.errors.NoReply, rest.ServerError)
 
 
 @contextlib.contextmanager
 def on_request(method, path, *, act, sent=True, error=None, after=0):
-    """Do something at one request of this kind, then fail it.
+    """Call ``act`` at one request of this kind, then fail the request.
 
-    :param path: its beginning
-    :param act: what somebody else does
-    :param sent: the array carries the request out before
-    :param error: raised in place of the reply; none if None
-    :param after: so many requests of this kind
+    :param path: prefix of the path
+    :param act: what someone else does at that time
+    :param sent: whether the array carries the request out before
+    :param error: class of the error in place of the reply; None for none
+    :param after: number of such requests to leave alone before
     """
     send = transport.Transport.exchange
     acted, before = [], itertools.count()

@@ -24,12 +24,12 @@ from tests import offered
 GIB = 1 << 20
 
 
-# Cinder's default too: one line for each thought is too much.
+# As by default in Cinder: taskflow logs too much otherwise.
 logging.getLogger('taskflow').setLevel(logging.WARNING)
 
 
 class SimulatedTest(base.BaseTestCase):
-    """A test with an array; nothing may be left on it at the end."""
+    """A test with a simulated array and a client of it."""
 
     profile = 'sdp'
 
@@ -44,13 +44,13 @@ class SimulatedTest(base.BaseTestCase):
                           password='admin'),
             adapter=k2_sim.RequestsAdapter(self.sim), clock=self.clock)
         self.addCleanup(self.client.close)
-        # As a service that has used the array for a while.
+        # Like a service that has used the array for a while.
         for name in offered.names(self.profile):
             self.client.capabilities.found(name)
         self.array = array.Array(self.client, 'Best_Effort_Retention')
 
     def leftovers(self):
-        """What is on the array: resource, names."""
+        """The names of all objects on the array, by resource."""
         return {kind: sorted(str(o.get('short_name') or o.get('name')
                                  or o.get('iqn') or o.get('pwwn')
                                  or o['id']) for o in objects)

@@ -28,7 +28,7 @@ def paths(folder):
 
 @functools.cache
 def tree(path):
-    """The tree of a file. Tests share it: do not change it."""
+    """The tree of a file. Tests share it, so do not change it."""
     return ast.parse(path.read_text())
 
 
@@ -40,7 +40,7 @@ def nodes(path, kinds):
 
 @functools.cache
 def source(node):
-    """The source of a node; several tests ask for the same ones."""
+    """The source of a node, cached as several tests need the same."""
     return ast.unparse(node)
 
 

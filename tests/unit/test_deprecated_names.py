@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Former names that users may still type, and what they are called now."""
+"""Deprecated names that still work."""
 
 import pathlib
 import subprocess
@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def recipe(*arguments):
-    """What make would run."""
+    """The commands that make would run."""
     return subprocess.run(
         ['make', '--no-print-directory', '-n', *arguments], cwd=ROOT,
         check=True, capture_output=True, text=True).stdout
@@ -36,7 +36,7 @@ class DeprecatedNamesTest(unittest.TestCase):
     @ddt.data((('weather',), ('faults',)),
               (('tempest', 'SAMPLE=1'), ('tempest', 'QUICK=1')))
     @ddt.unpack
-    def test_targets_of_make(self, former, now):
+    def test_make_targets(self, former, now):
         self.assertEqual(recipe(*now), recipe(*former))
         self.assertNotEqual(recipe(now[0]), recipe('unit'))
 
@@ -44,7 +44,7 @@ class DeprecatedNamesTest(unittest.TestCase):
         self.assertIn('--quick', recipe('tempest', 'QUICK=1'))
         self.assertNotIn('--quick', recipe('tempest'))
 
-    def test_subcommands_of_k2_admin(self):
+    def test_k2_admin_subcommands(self):
         self.assertEqual({'hidden': 'deferred', 'reclaim': 'purge'},
                          admin.DEPRECATED)
         self.assertLessEqual(set(admin.DEPRECATED.values()),

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the documents say that the code can contradict."""
+"""Statements of the documentation that the code can contradict."""
 
 import ast
 import base64
@@ -44,18 +44,18 @@ TOP = [ROOT / name for name in (
 NOTES = sorted((ROOT / 'releasenotes' / 'notes').glob('*.yaml'))
 
 LITERAL = re.compile(r'``([^`]+)``')
-# What a build leaves behind, or a user gives.
+# Created by a build or by the user.
 NOT_IN_GIT = ('.venv', 'cover/', 'doc/build', 'releasenotes/build', 'cloud/')
 
 
 def named(pattern, files):
-    """What matches in the files, with the file's name for messages."""
+    """All matches in the files, with the file name for messages."""
     return [(path.name, word) for path in files
             for word in re.findall(pattern, path.read_text())]
 
 
 def paths_in(text):
-    """Literals that can only be meant as files of the repository."""
+    """Literals that can only be files of the repository."""
     top = tuple(f'{entry.name}/' for entry in ROOT.iterdir()
                 if entry.is_dir())
     for literal in LITERAL.findall(text):
@@ -147,11 +147,11 @@ class PagesTest(unittest.TestCase):
 
 class DesignTest(unittest.TestCase):
 
-    # What saves something in Cinder's database.
+    # Methods that save something in Cinder's database.
     WRITES = {'save', 'conditional_update', 'destroy',
               'insert_driver_initiator_data'}
 
-    def test_layers_import_what_they_may(self):
+    def test_layers_import_only_what_is_allowed(self):
         page = (SOURCE / 'internals' / 'design.rst').read_text()
         table = page.split('\nLayers\n')[1].split('\nImports point')[0]
         layers = {name: set(LITERAL.findall(may)) | (
@@ -175,8 +175,8 @@ class DesignTest(unittest.TestCase):
         cinder = {'Cinder' for each in names if each.startswith('cinder.')}
         return (own & layers | cinder) - {name}
 
-    def test_one_door_to_the_database(self):
-        """Nothing else reads Cinder's tables, or changes a row."""
+    def test_only_one_package_accesses_the_database(self):
+        """No other code reads Cinder's tables or changes a row."""
         door = ROOT / 'cinder_k2' / 'driver' / 'db'
         self.assertIn('conditional_update', self._calls(door / 'writes.py'))
         for path in (ROOT / 'cinder_k2' / 'driver').rglob('*.py'):
@@ -187,7 +187,7 @@ class DesignTest(unittest.TestCase):
                 path.read_text(),
                 r'from cinder import (db|objects)|cinder\.(db|objects)', path)
 
-    def test_writes_to_the_database_have_a_reason(self):
+    def test_design_page_lists_all_database_writes(self):
         page = (SOURCE / 'internals' / 'design.rst').read_text()
         cells = re.findall(r'^ {5,7}(?:- )?``cinder_k2/driver/.*$', page.split(
             '.. _database-writes:')[1], re.M)
@@ -205,7 +205,7 @@ class DesignTest(unittest.TestCase):
         self.assertEqual(set(), writing - set(listed))
 
     def _calls(self, path):
-        """Names of the methods that a module calls."""
+        """The names of the methods that a module calls."""
         return {node.func.attr for node in source_trees.nodes(path, ast.Call)
                 if isinstance(node.func, ast.Attribute)}
 
@@ -263,12 +263,12 @@ class OptionsTest(unittest.TestCase):
 class ErrorsTest(unittest.TestCase):
     """Messages that the errors page explains are those of the code."""
 
-    # Cinder's own words, and what stands beside a message.
+    # Messages of Cinder itself, and literals that are not messages.
     OTHERS = ("Connector doesn't have required information",
               'Invalid volume type', 'initiator', 'wwpns')
 
     def _texts(self):
-        """Every text in the driver, with a blank for what is filled in."""
+        """Every text in the driver, with a blank for each placeholder."""
         for path in source_trees.paths('cinder_k2'):
             for node in source_trees.nodes(path, (ast.JoinedStr,
                                                   ast.Constant)):
@@ -278,7 +278,7 @@ class ErrorsTest(unittest.TestCase):
                 elif isinstance(node.value, str):
                     yield node.value
 
-    def test_messages(self):
+    def test_listed_messages_exist(self):
         page = (SOURCE / 'operator' / 'errors.rst').read_text()
         cells = re.findall(r'^   \* - (.*?)\n     - ', page, re.M | re.S)
         texts = list(self._texts())

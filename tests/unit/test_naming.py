@@ -22,7 +22,7 @@ UUID = '00000000-0000-4000-8000-000000000001'
 
 class NamesTest(unittest.TestCase):
 
-    def test_names_are_those_of_the_driver_inside_cinder(self):
+    def test_names_are_those_of_the_in_tree_driver(self):
         self.assertEqual(f'cv-{UUID}', naming.volume(UUID))
         self.assertEqual(f'cvg-{UUID}', naming.volume_group(UUID))
         self.assertEqual(f'cs-{UUID}', naming.snapshot(UUID))
@@ -84,7 +84,7 @@ class NamesTest(unittest.TestCase):
         for name in (None, '', 'repl-59', 'rpo_7', f'rcs-{UUID}'):
             self.assertFalse(naming.is_snapshot(name), name)
 
-    def test_groups_that_are_not_for_one_volume(self):
+    def test_groups_not_dedicated_to_one_volume(self):
         """VG-10, and consistency groups."""
         for name in (naming.consistency_group(UUID), 'INDEPENDENT_4',
                      naming.peer(naming.consistency_group(UUID)),
@@ -104,7 +104,7 @@ class HostNamesTest(unittest.TestCase):
         self.assertRegex(name, r'\A[0-9A-Za-z_-]{1,32}\Z')
         self.assertTrue(naming.is_our_host(name))
 
-    def test_alike_beginnings_give_different_names(self):
+    def test_similar_prefixes_give_different_names(self):
         begin = 'compute-0001.rack-12.az1.region-one.'
         self.assertNotEqual(naming.host(begin + 'a', ['iqn.1']),
                             naming.host(begin + 'b', ['iqn.1']))
@@ -118,14 +118,14 @@ class HostNamesTest(unittest.TestCase):
                          naming.host('node', ['b', 'a']))
 
     def test_hosts_named_by_their_iqns(self):
-        """INI-5: an IQN has no case."""
+        """INI-5: IQNs are case-insensitive."""
         name = naming.host_of_iqn('iqn.x:Node')
         self.assertTrue(naming.is_our_host(name))
         self.assertEqual(name, naming.host_of_iqn('IQN.X:node'))
         self.assertNotEqual(name, naming.host_of_iqn('iqn.y:node'))
 
     def test_one_host_with_other_initiators(self):
-        """Its names differ in the digest only."""
+        """Such names differ only in the digest."""
         name = naming.host('node', ['a', 'b'])
         for other, may_be in (
                 (naming.host('node', ['a']), True),
@@ -150,12 +150,12 @@ class ChapNamesTest(unittest.TestCase):
         self.assertRegex(name, r'\A[0-9A-Za-z_-]{1,32}\Z')
         self.assertTrue(naming.is_our_chap_profile(name))
 
-    def test_iqns_have_no_case(self):
+    def test_iqns_are_case_insensitive(self):
         """INI-5."""
         self.assertEqual(naming.chap_profile('iqn.x:Host'),
                          naming.chap_profile('IQN.X:host'))
 
-    def test_alike_ends_give_different_names(self):
+    def test_similar_suffixes_give_different_names(self):
         self.assertNotEqual(naming.chap_profile('iqn.a:host'),
                             naming.chap_profile('iqn.b:host'))
 

@@ -33,7 +33,7 @@ class WaitUntilTest(unittest.TestCase):
         return polling.wait_until(predicate, timeout, what='the peer',
                                   clock=self.clock, **kwargs)
 
-    def test_an_answer_at_once_needs_no_sleep(self):
+    def test_immediate_result_needs_no_sleep(self):
         self.assertEqual('yes', self._wait(self._answers('yes')))
         self.assertEqual([], self.clock.sleeps)
 
@@ -41,32 +41,32 @@ class WaitUntilTest(unittest.TestCase):
         self.assertIs(True, self._wait(self._answers(None, False, True)))
         self.assertEqual([1.0, 1.0], self.clock.sleeps)
 
-    def test_zero_and_empty_are_answers(self):
+    def test_zero_and_empty_are_results(self):
         self.assertEqual(0, self._wait(self._answers(0)))
         self.assertEqual([], self._wait(self._answers([])))
 
-    def test_timeout_says_what_and_how_long(self):
+    def test_timeout_message(self):
         with self.assertRaises(polling.WaitTimeout) as caught:
             self._wait(self._answers(None), timeout=10.0, interval=4.0)
         self.assertEqual('the peer: not within 10 seconds',
                          str(caught.exception))
         self.assertEqual(('the peer', 10.0),
                          (caught.exception.what, caught.exception.timeout))
-        # The last sleep is cut to the deadline, and one more look follows.
+        # The last sleep ends at the deadline, and one more check follows.
         self.assertEqual([4.0, 4.0, 2.0], self.clock.sleeps)
         self.assertEqual(4, self.asked)
 
-    def test_no_time_at_all_still_asks_once(self):
+    def test_zero_timeout_still_asks_once(self):
         self.assertEqual(7, self._wait(self._answers(7), timeout=0))
         with self.assertRaises(polling.WaitTimeout):
             self._wait(self._answers(None), timeout=0)
         self.assertEqual([], self.clock.sleeps)
 
-    def test_errors_of_the_predicate_pass(self):
+    def test_errors_of_the_predicate_are_raised(self):
         with self.assertRaises(KeyError):
             self._wait(lambda: {}['x'])
 
-    def test_the_real_clock_moves(self):
+    def test_real_clock(self):
         clock = polling.Clock()
         before = clock.monotonic()
         clock.sleep(0.001)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Words that were given up stay away (tests/vocabulary.txt)."""
+"""Words in tests/vocabulary.txt are not used again."""
 
 import pathlib
 import subprocess
@@ -42,11 +42,11 @@ class VocabularyTest(unittest.TestCase):
 
     @ddt.data(*ROWS)
     @ddt.unpack
-    def test_words(self, expression, paths):
+    def test_words_are_not_used(self, expression, paths):
         for path in paths.split():
             self.assertTrue((ROOT / path).exists(), path)
         self.assertEqual([], found(expression, paths.split()))
 
-    def test_what_is_there_is_found(self):
-        """Or the test above could not fail."""
+    def test_found_finds_matches(self):
+        """Otherwise the test above could not fail."""
         self.assertTrue(found(r'\bclass ArrayVolume\b', ['cinder_k2']))

@@ -71,8 +71,7 @@ class VolumeTypesTest(unittest.TestCase):
               ('replication_rpo', '3' + '0' * 5000, '60 or a multiple'),
               ('replication_target', ' ', 'the backend_id of a'))
     @ddt.unpack
-    def test_a_wrong_value_is_named_with_those_allowed(self, key, value,
-                                                       allowed):
+    def test_invalid_value(self, key, value, allowed):
         key = f'kaminario:{key}'
         with self.assertRaises(volume_types.InvalidExtraSpec) as caught:
             volume_types.parse({key: value})
@@ -98,8 +97,8 @@ class VolumeTypesTest(unittest.TestCase):
                 'kaminario:replication': 'disabled'}, False),
               ({'kaminario:replication': 'enabled'}, True))
     @ddt.unpack
-    def test_replication_in_cinders_word(self, specs, replicated):
-        """It counts where ours is not there."""
+    def test_replication_enabled_of_cinder(self, specs, replicated):
+        """Cinder's extra spec counts if kaminario:replication is not set."""
         self.assertEqual(replicated, volume_types.parse(specs).replicated)
 
     @ddt.data(('60', 60), ('300', 300), (' 3600 ', 3600), ('s== 900', 900),
@@ -116,8 +115,8 @@ class VolumeTypesTest(unittest.TestCase):
         self.assertEqual(wanted, volume_types.parse(
             {'kaminario:replication_target': value}).target)
 
-    def test_an_unknown_key_is_mentioned_once(self):
-        """The in-tree driver overlooks it, so no type may break."""
+    def test_unknown_keys_are_logged_once(self):
+        """The in-tree driver ignores them, so types must keep working."""
         specs = {'kaminario:thin_prov_tipe': 'nodedup', 'Kaminario:x': 'y'}
         with self.assertLogs('cinder_k2.volume_types', 'WARNING') as caught:
             for _ in range(3):
@@ -127,14 +126,14 @@ class VolumeTypesTest(unittest.TestCase):
         for word in ('kaminario:thin_prov_tipe', *KNOWN):
             self.assertIn(word, line)
 
-    def test_known_and_foreign_keys_are_not_mentioned(self):
+    def test_known_and_foreign_keys_are_not_logged(self):
         with self.assertNoLogs('cinder_k2.volume_types', 'WARNING'):
             volume_types.parse({
                 **dict(zip(KNOWN, ('dedup', 'thin', 'disabled', '60', 'x'),
                            strict=True)),
                 'capabilities:kaminario:x': 'y', 'multiattach': '<is> True'})
 
-    def test_the_table(self):
+    def test_extra_specs(self):
         self.assertEqual(KNOWN, tuple(
             spec.key for spec in volume_types.EXTRA_SPECS))
         for spec in volume_types.EXTRA_SPECS:

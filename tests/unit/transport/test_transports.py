@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Transports, against an array of which only the ports are told."""
+"""Transports, with a double of an array that has only ports."""
 
 import unittest
 from unittest import mock
@@ -40,7 +40,7 @@ def array(addresses=(), wwpns=()):
 @ddt.ddt
 class ISCSITest(unittest.TestCase):
 
-    def test_all_portals_are_named_and_the_first_alone_too(self):
+    def test_properties_for_multipath_and_single_path(self):
         properties = iscsi.ISCSITransport(ANY).targets(
             array(['192.0.2.1', '192.0.2.2', '2001:db8::1']),
             [IQN]).properties(3)
@@ -79,13 +79,13 @@ class ISCSITest(unittest.TestCase):
                    '2001:db8::1']), [IQN]).properties(0)['data']
         self.assertEqual(wanted, data['target_portals'])
 
-    def test_no_portal_left_is_said_at_setup(self):
+    def test_setup_fails_without_a_portal(self):
         with self.assertRaisesRegex(exceptions.ArrayNotSupported,
                                     'k2_iscsi_cidrs'):
             iscsi.ISCSITransport(['203.0.113.0/24']).check(
                 array(['192.0.2.1']))
 
-    def test_a_wrong_network_is_refused(self):
+    def test_invalid_network(self):
         with self.assertRaisesRegex(ValueError, '192.0.2/24'):
             iscsi.ISCSITransport(['192.0.2/24'])
 
@@ -96,7 +96,7 @@ class ISCSITest(unittest.TestCase):
             iscsi.ISCSITransport(ANY).initiators(connector)
         self.assertEqual('initiator', caught.exception.missing)
 
-    def test_host_names_with_the_host_s_own(self):
+    def test_host_names_if_names_are_unique(self):
         transport_ = iscsi.ISCSITransport(ANY)
         node, other = ({'host': name, 'initiator': IQN}
                        for name in ('node', 'node.example.com'))
@@ -105,8 +105,8 @@ class ISCSITest(unittest.TestCase):
         self.assertNotEqual(transport_.host_names(node, unique=True),
                             transport_.host_names(other, unique=True))
 
-    def test_host_names_by_the_iqn_alone(self):
-        """Where names are not unique; the former name is looked for, too."""
+    def test_host_names_if_names_are_not_unique(self):
+        """By IQN only; the name from before is searched for as well."""
         transport_ = iscsi.ISCSITransport(ANY)
         names = [transport_.host_names({'host': host, 'initiator': IQN},
                                        unique=False)
@@ -117,7 +117,7 @@ class ISCSITest(unittest.TestCase):
 
 
 class TwoFabrics:
-    """A lookup service that sees one port of each side on each fabric."""
+    """A lookup service with one initiator and one target per fabric."""
 
     def get_device_mapping_from_network(self, initiators, targets):
         return {f'fabric{n}': {
@@ -136,13 +136,13 @@ class FCTest(unittest.TestCase):
                                        ['2000aa']), (False, [], []))
     @ddt.unpack
     def test_host_names(self, unique, nodes, by_node):
-        """By its first WWNN before its own name, where that is not unique."""
+        """By its first WWNN before its own name, if that is not unique."""
         self.assertEqual(
             [naming.host(name, self.HOST) for name in (*by_node, 'node')],
             fc.FCTransport(None).host_names(
                 {'host': 'node', 'wwpns': self.HOST, 'wwnns': nodes}, unique))
 
-    def test_without_lookup_every_initiator_sees_every_target(self):
+    def test_map_without_lookup_service(self):
         data = fc.FCTransport(None).targets(
             array(wwpns=self.TARGETS), self.HOST).properties(9)['data']
         plain = ['50024fa1b2000100', '50024fa1b2000101', '50024fa1b2000102']
@@ -152,7 +152,7 @@ class FCTest(unittest.TestCase):
                           '21000024ff000002': plain},
                          data['initiator_target_map'])
 
-    def test_with_lookup_only_what_the_fabrics_see(self):
+    def test_map_with_lookup_service(self):
         data = fc.FCTransport(TwoFabrics()).targets(
             array(wwpns=self.TARGETS), self.HOST).properties(9)['data']
         self.assertEqual(['50024fa1b2000100', '50024fa1b2000101'],
@@ -165,7 +165,7 @@ class FCTest(unittest.TestCase):
     @ddt.data(['21000024FF000002', '21000024ff000001'],
               ['21:00:00:24:ff:00:00:01', '21000024ff000002',
                '21000024ff000001'])
-    def test_wwpns_are_given_as_the_array_writes_them(self, wwpns):
+    def test_wwpns_are_in_the_format_of_the_array(self, wwpns):
         self.assertEqual(self.HOST, fc.FCTransport(None).initiators(
             {'wwpns': wwpns}))
 
@@ -179,7 +179,7 @@ class FCTest(unittest.TestCase):
             fc.FCTransport(None).initiators(connector)
         self.assertEqual('wwpns', caught.exception.missing)
 
-    def test_no_port_is_said_at_setup(self):
+    def test_setup_fails_without_a_port(self):
         with self.assertRaisesRegex(exceptions.ArrayNotSupported,
                                     'Fibre Channel'):
             fc.FCTransport(None).check(array())
