@@ -309,7 +309,7 @@ class InvalidReplyTest(base.BaseTestCase):
         self.assertEqual(rest.Performance(iops_avg=5.0), usage.performance)
 
     @given(st.lists(JSON, min_size=6, max_size=6), st.booleans())
-    def test_any_answer_gives_a_measurement_or_a_known_error(
+    def test_any_answer_gives_usage_or_a_known_error(
             self, answers, with_capacity):
         if with_capacity:
             answers[0] = {'hits': [{'id': 1, 'total': 100, 'free': 40,

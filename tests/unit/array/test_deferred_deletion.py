@@ -132,7 +132,7 @@ class DeferredDeletionTest(simulated.SimulatedTest):
             self.array.deferred.is_snapshot_needed(self.snapshot, views))
 
     def test_unreadable_record_is_not_overwritten(self):
-        """Other deferred objects of the group would never be deleted."""
+        """Otherwise other deferred objects would never be deleted."""
         told = {'id': self.source.group, 'name': 'cvg-1'}
         for odd in (told, {**told, 'description': ['a']}):
             self.sim.control.clear_journal()

@@ -51,7 +51,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertEqual(made, self.array.groups.known('ccg-1', True))
 
     def test_group_created_by_another_service(self):
-        """It has a volume already, so creating it is refused."""
+        """It has a volume already, so creating it again is refused."""
         find, early = self.array.groups.find, [None]
         self.array.volumes.create('theirs', GIB, self.group.id)
         self.array.groups.find = lambda name: (

@@ -161,7 +161,7 @@ class ByNameTest(HostsTest):
         self.assertEqual(1, tell.call_count)
 
     def test_clear(self):
-        """It is created again, as its initiators may be another host's."""
+        """The host is deleted, as its initiators may be another host's."""
         host = self.make(self.name)
         self.assertEqual(
             self.found(None, (IQN,)),

@@ -206,7 +206,7 @@ class AdoptedTest(IdentityTest):
         self.assertIn(found, (stored, None))
         return found is not None, self.calls()
 
-    def test_group_has_the_name_of_cinder(self):
+    def test_group_has_a_name_of_cinder(self):
         """SNP-1: the snapshot's name begins with it, so one call is enough."""
         self.assertEqual((True, ['GET snapshots']), self.found_now())
 
@@ -235,7 +235,7 @@ class AdoptedTest(IdentityTest):
     @ddt.data((None, True), (998, False))
     @ddt.unpack
     def test_names_and_groups_are_not_shown(self, other, expected):
-        """That is, names of snapshots and groups of volumes."""
+        """The array shows no names of snapshots, and no groups of volumes."""
         volume = self.client.volumes.find(name='cv-1')
         untold = dataclasses.replace(volume, volume_group=None,
                                      id=other or volume.id)

@@ -25,7 +25,7 @@ GIB = simulated.GIB
 
 
 class LenientArrayTest(simulated.SimulatedTest):
-    """Assumed rules, which an array may not follow."""
+    """Assumed rules that a real array might not follow."""
 
     profile = 'k2'
 

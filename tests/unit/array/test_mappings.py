@@ -275,7 +275,7 @@ class UnmapTest(MappingsTest):
                              self.mappings.unmap(self.volume, self.host))
 
     def test_another_mapping_without_fields(self):
-        """The list is read again: that one may have gone with the first."""
+        """The list is read again: it may have been removed with the first."""
         found, = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some(([found, rest.Mapping(id=999)], True), ([], True)):
             self.assertEqual(mappings.Unmapped(found=True, busy=False),

@@ -548,7 +548,7 @@ class RemoveTest(HostIdsTest):
 
     @ddt.data(*[(*case, bulk) for case in CASES for bulk in (True, False)])
     @ddt.unpack
-    def test_no_reply_about_initiators_nor_to_the_look(
+    def test_no_reply_about_initiators_nor_to_the_look_up(
             self, resource, sent, bare, error, bulk):
         if not bulk:
             self.sim.control.set_behaviors(bulk=[])
@@ -567,8 +567,8 @@ class RemoveTest(HostIdsTest):
     @ddt.data(*[(resource, bare) for resource in KINDS
                 for bare in (True, False)])
     @ddt.unpack
-    def test_initiators_are_restored_to_a_reused_id(self, resource, bare):
-        """That is, to a host that is foreign by then."""
+    def test_initiators_are_not_restored_to_a_reused_id(self, resource, bare):
+        """The id of their host has been reused by then."""
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', f'/{resource}', sent=True,

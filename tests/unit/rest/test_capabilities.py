@@ -296,7 +296,7 @@ class PreferTest(Case):
                          (self.state(), self.prober.replies))
 
     def test_hangs_do_not_count_if_fallback_is_slower(self):
-        """Then the array is slow with all requests."""
+        """The array is slow in general."""
         def hang():
             self.time.now += 3
             raise SLOW
@@ -384,7 +384,7 @@ class RequireTest(Case):
         self.assertEqual('unknown', self.state())
 
     def test_404_for_an_object_never_counts(self):
-        """Nor does it mean "gone"; it is the cause of the error."""
+        """Nor does it mean "gone": NotOffered is raised, not NotFound."""
         with self.assertRaises(rest.NotOffered) as caught:
             self.require(ABSENT, of_object=True)
         self.assertIs(ABSENT, caught.exception.__cause__)
@@ -448,7 +448,7 @@ class RequireTest(Case):
         self.assertEqual([None, 3.0] * 3, self.prober.seconds)
 
     @ddt.data(True, False)
-    def test_hang_while_known_read_hangs_too(self, is_read):
+    def test_hang_while_known_read_fails_too(self, is_read):
         self.prober.answered = False
         self.assertEqual('new', self.require(SLOW, 'new', is_read=is_read))
 

@@ -32,7 +32,7 @@ def volume(id, **fields):
 
 class Case(unittest.TestCase):
 
-    # Other tests are about learning these.
+    # How these are learned is tested elsewhere.
     WORKS = ('sequence', 'reads:volumes')
     # Capabilities under test; some tests start without them.
     BULK = ()
@@ -389,7 +389,7 @@ class DeleteTest(Case):
         with self.assertRaises(rest.NotOffered):
             made.host_iqns.delete(4)
         self.assertEqual([], adapter.script)
-        # Whether hosts go with their initiators has to show first.
+        # First it must show whether hosts are deleted with initiators.
         self.assertFalse(made.capabilities.refused('deletions:host_iqns'))
         with self.assertRaises(rest.NotOffered):
             made.host_iqns.delete(4)

@@ -78,7 +78,7 @@ class FromReplyTest(unittest.TestCase):
     @given(st.integers(100, 599).filter(lambda s: not 200 <= s < 300),
            st.binary(max_size=400))
     def test_every_failed_reply_is_a_rest_error(self, status, body):
-        """ERR-7: whatever its text is."""
+        """ERR-7: whatever its text."""
         error = made(status, body)
         self.assertIsInstance(error, rest.RestError)
         self.assertEqual(1, len(str(error).splitlines()))

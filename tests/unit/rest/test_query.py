@@ -107,7 +107,7 @@ class ConditionTest(unittest.TestCase):
     def test_no_condition_is_one_request(self):
         self.assertEqual([[]], list(splits([])))
 
-    def test_one_of_nothing_is_no_request(self):
+    def test_one_of_no_values_is_no_request(self):
         self.assertEqual([], list(splits([query.one_of('name', [])])))
 
     @ddt.data('', None)

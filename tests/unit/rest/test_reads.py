@@ -115,7 +115,7 @@ class SearchTest(Case):
             self.array.query(number)['name'] for number in (0, 1)])
 
     def test_no_time_left(self):
-        """The deadline is for all pages of each of them."""
+        """Each of them has one deadline for all its pages."""
         groups = self.make()
         for ask in (groups.count, groups.find, groups.search):
             with self.client.deadline(0), self.assertRaises(

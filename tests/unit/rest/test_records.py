@@ -83,7 +83,7 @@ class RecordTest(unittest.TestCase):
                         is_dedup=True, scsi_sn='a1b20007'),
             rest.Volume.from_json(VOLUME))
 
-    def test_its_own_reference(self):
+    def test_ref(self):
         self.assertEqual(rest.Ref('volumes', 31),
                          rest.Volume.from_json(VOLUME).ref)
         self.assertEqual('/system/net_ips/2', str(

@@ -305,7 +305,7 @@ class ListsTest(Case):
             self.assertEqual('unknown', self.state(name))
 
     def test_no_paging_while_a_list_is_tried(self):
-        """Only the first page is used to find an object."""
+        """Further pages are not read during the trial."""
         self.make([{'id': n, 'name': f'v{n}', 'volume_group': ref(
             'volume_groups', n % 2)} for n in range(120)])
         self.array.tells_total = False

@@ -54,7 +54,7 @@ CUT = requests.exceptions.ChunkedEncodingError('cut')
 
 class Case(unittest.TestCase):
 
-    # Needed by writes and look-ups; other tests are about learning these.
+    # Needed by writes and look-ups; learning them is tested elsewhere.
     WORKS = ('sequence', 'reads:volumes', 'searches:host_iqns:host',
              'searches:host_iqns:iqn', 'creations:retention_policies:name',
              'creations:host_groups:name', 'creations:volumes:password',

@@ -106,7 +106,7 @@ class ISCSITest(unittest.TestCase):
                             transport_.host_names(other, unique=True))
 
     def test_host_names_if_names_are_not_unique(self):
-        """By IQN only; the name from before is searched for as well."""
+        """By IQN only; the former name is searched for as well."""
         transport_ = iscsi.ISCSITransport(ANY)
         names = [transport_.host_names({'host': host, 'initiator': IQN},
                                        unique=False)

@@ -231,7 +231,7 @@ class PairTest(base.BaseTestCase):
         return outcomes
 
     def reserve(self, keys):
-        """Store that no host may attach these; all are stored."""
+        """Reserve these units, so that no host may attach them."""
         self.reserved |= set(keys)
         return keys
 

@@ -287,7 +287,7 @@ class FailBackTest(pair.AwayTest):
                          'cv-001-0', state='target failed_over')
 
     def test_refused_session(self):
-        """A host on the first array is still attached."""
+        """The caller has not detached its host on the first array."""
         self.away()
         self.one.attach(self.one.volumes(self.odd))
 

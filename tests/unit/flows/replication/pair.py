@@ -289,7 +289,7 @@ class PairTest(base.BaseTestCase):
 
 
 class Tidy:
-    """Begin with a replicated volume."""
+    """Mixin of tests that begin with a replicated volume."""
 
     def build(self):
         super().build()

@@ -384,7 +384,10 @@ class States:
         self.tell(self.here, 'suspended')
 
     def going_back(self):
-        """A failback was interrupted before Cinder updated its rows."""
+        """A failback was interrupted before Cinder updated its rows.
+
+        ``here`` is a target already.
+        """
         self.reversed()
         self.tell(self.there, 'failed_over')
 
