@@ -17,18 +17,13 @@ and needs its objects registered before most other imports; both is done here,
 before a module of the package can import Cinder.
 """
 
-import os
-
-os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
-
 # Before Cinder: eventlet, which Cinder imports even on native threads, leaves
 # a copy of http.server whose threads are not threads.
 import k2_sim  # noqa: E402,F401
 
-from cinder import monkey_patch  # noqa: E402
+from tests import native_threads
 
-if not monkey_patch.is_patched():
-    monkey_patch.patch(backend='threading')
+native_threads.use()
 
 from cinder import objects  # noqa: E402
 

@@ -12,13 +12,9 @@
 
 """Driver modules that import Cinder; its thread backend is set first."""
 
-import os
+from tests import native_threads
 
-os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
-
-from cinder import monkey_patch  # noqa: E402
-
-monkey_patch.patch(backend='threading')
+native_threads.use()
 
 # As every Cinder service does before it imports a driver.
 from cinder import objects  # noqa: E402
