@@ -56,8 +56,8 @@ class Create(Generic[R]):
     """POST of one object.
 
     :param find: finds objects without a key
-    :param needs_id: a 2xx without a body proves nothing where the array has
-        no way to look the object up; else the object counts as created, with
+    :param needs_id: a 2xx that does not show the object proves nothing where
+        the array has no way to look it up; else it counts as created, with
         id 0
     """
 
@@ -74,12 +74,16 @@ class Create(Generic[R]):
 
     def accept(self, reply: bytes) -> calls.Steps[R]:
         """Read the new object (OBJ-3)."""
-        if not (self._needs_id or reply.strip()):
-            made = yield from self._unseen()
-            if made is not None:
-                return made
-        data = self._reads.session.transport.decode(self.request, reply)
-        return self._reads.one(data, self.request)
+        data = None
+        if self._needs_id or reply.strip():
+            data = self._reads.session.transport.decode(self.request, reply)
+        try:
+            return self._reads.one(data, self.request)
+        except errors.BadReply:
+            made = None if self._needs_id else (yield from self._unseen())
+            if made is None:
+                raise
+            return made
 
     def _unseen(self) -> calls.Steps[R | None]:
         """The object as it was sent, if there is no way to look it up."""

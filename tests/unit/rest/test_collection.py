@@ -11,6 +11,7 @@
 # under the License.
 
 import itertools
+import json
 import threading
 import unittest
 
@@ -1036,7 +1037,7 @@ class BulkUpdateTest(Case):
 
 @ddt.ddt
 class NoIdTest(Case):
-    """POST of an initiator is answered with 2xx, but without a body."""
+    """POST of an initiator is answered with 2xx, but not with its record."""
 
     WORKS = ()
     SENT = {'iqn': 'one', 'host': rest.Ref('hosts', 7)}
@@ -1058,6 +1059,14 @@ class NoIdTest(Case):
         found = self.create(self.MADE, *search, needs_id=False)
         self.assertEqual((0, 'one', rest.Ref('hosts', 7)),
                          (found.id, found.iqn, found.host))
+        self.assertEqual(1, self.array.calls.count('POST /host_iqns'))
+
+    @ddt.data(None, {}, {'iqn': 'one', 'host': {'ref': '/hosts/7'}},
+              {'iqn': 'one', 'id': None}, {'hits': [], 'total': 0})
+    def test_reply_without_the_record(self, reply):
+        found = self.create(scripted.Reply(201, json.dumps(reply).encode()),
+                            scripted.hits(), needs_id=False)
+        self.assertEqual((0, 'one'), (found.id, found.iqn))
         self.assertEqual(1, self.array.calls.count('POST /host_iqns'))
 
     def test_several_initiators(self):
