@@ -14,8 +14,8 @@
 
 A host is found by its initiators (section 5.3 of the API rules). Only where
 the array does not search for these is it found by name, as the in-tree
-driver does, and then among the mapped hosts of similar names, whose
-initiators the array may show.
+driver does, and if the array then refuses its initiators, among the mapped
+hosts of similar names, whose initiators the array may show.
 """
 
 from collections.abc import Callable
@@ -129,8 +129,7 @@ class Hosts:
         They are searched for as given, in lower case, and as the array was
         seen to write them: it keeps what it was given (INI-5), and its
         search minds the case (QRY-5). An array that does not search for
-        initiators is asked for the host's names, in up to two more calls,
-        and if it has none of them, for hosts of similar names.
+        initiators is asked for the host's names, in a call for each.
 
         :raises HostConflict: they belong to more than one host
         """
@@ -139,17 +138,21 @@ class Hosts:
             named = self._by_name(sought)
             if named.host is not None:
                 return named
-            found = self._by_similar_name(sought)
+            found = self._of_hosts(sought, self._seen_before(sought))
         return self._describe(sought.initiators, found)
 
-    def locate_in_any_case(self, initiators: Sequence[str]
-                           ) -> HostInitiators:
-        """Find the host whatever the spelling of its initiators on the array.
+    def locate_taken(self, sought: Sought) -> HostInitiators:
+        """Find a host whose initiators the array has although none was found.
 
-        Reads the records of all initiators, so it is for those that ``locate``
-        missed but the array has.
+        In another spelling, or, where the array does not search for them, at
+        a host of a similar name.
+
+        :raises HostConflict: they belong to more than one host
         """
-        return self._describe(initiators, self._in_any_case(initiators))
+        listed = self._listed()
+        return self._describe(sought.initiators, (
+            self._by_similar_name(sought) if listed is None
+            else self._in_any_case(sought.initiators, listed)))
 
     def owners(self, sought: Sought, also: Iterable[int] = ()
                ) -> dict[int, dict[str, int]] | None:
@@ -166,8 +169,10 @@ class Hosts:
             named = self._by_name(sought)
             if named.host is not None:
                 return {named.host: self.initiators(named.host)}
-            return self._by_host(self._by_similar_name(sought, also)) or None
-        return self._by_host(found or self._in_any_case(sought.initiators))
+            return self._by_host(self._of_hosts(
+                sought, {*also, *self._seen_before(sought)})) or None
+        return self._by_host(found or self._in_any_case(
+            sought.initiators, self._listed() or []))
 
     def _by_spelling(self, initiators: Sequence[str]
                      ) -> list[Initiator] | None:
@@ -208,21 +213,33 @@ class Hosts:
                     i for i in sought.initiators if i.lower() not in known))
         return HostInitiators(None, missing=tuple(sought.initiators))
 
-    def _by_similar_name(self, sought: Sought, also: Iterable[int] = ()
-                         ) -> list[Initiator]:
+    def _by_similar_name(self, sought: Sought) -> list[Initiator]:
         """Records of its initiators at hosts whose names differ in the digest.
 
         Such a host was registered with other initiators (HST-1). Only mapped
         ones are found, by their mappings: not every array lists hosts. One
         call, one for each mapped host that was not seen lately, and one for
         each whose initiators are compared.
-
-        :param also: hosts to compare as well
         """
         if not self._several:
             return []
+        found = self._of_hosts(sought, self._similar(sought))
+        for host in self._by_host(found):
+            self._cache.put(('similar', sought.name), host)
+        return found
+
+    def _seen_before(self, sought: Sought) -> list[int]:
+        """A host that was found by a similar name lately."""
+        host = sought.names and self._cache.peek(('similar', sought.name))
+        return [host] if host else []
+
+    def _of_hosts(self, sought: Sought, hosts: Iterable[int]
+                  ) -> list[Initiator]:
+        """Records of its initiators at these hosts. One call for each."""
+        if not self._several:
+            return []
         return self._ours(sought.initiators, [
-            record for host in sorted({*self._similar(sought), *also})
+            record for host in sorted(hosts)
             for record in self._records_of([host]) or ()])
 
     def _similar(self, sought: Sought) -> set[int]:
@@ -288,8 +305,9 @@ class Hosts:
                 ' verified. Make sure that every host has a unique name.',
                 {'address': self._client.address, 'field': self._field})
 
-    def _in_any_case(self, initiators: Sequence[str]) -> list[Initiator]:
-        records = self._ours(initiators, self._listed() or [])
+    def _in_any_case(self, initiators: Sequence[str],
+                     listed: list[Initiator]) -> list[Initiator]:
+        records = self._ours(initiators, listed)
         for record in records:
             self._cache.put(self._name(record).lower(), self._name(record))
         return records
@@ -343,7 +361,7 @@ class Hosts:
         named = self._client.hosts.find(name=sought.name)
         if named is not None and named.id == host:
             return
-        if host not in (self.owners(sought) or ()) and (
+        if host not in (self.owners(sought, [host]) or ()) and (
                 named is not None or self._now(host) is not None):
             raise self._other(f'host {sought.name}', host)
 
@@ -587,9 +605,20 @@ class Hosts:
 
         The id may have become another host's.
         """
+        found = self._read(host)
+        return found if naming.is_our_host(found.name) else None
+
+    def named(self, host: int) -> str:
+        """The present name of a host; none if it is gone. One call."""
+        try:
+            return self._read(host).name
+        except rest.NotFound:
+            return ''
+
+    def _read(self, host: int) -> rest.Host:
         found = self._client.hosts.get(host)
         self._cache.put(host, found)
-        return found if naming.is_our_host(found.name) else None
+        return found
 
     def _get(self, host: int) -> rest.Host:
         return self._cache.get(host, lambda: self._client.hosts.get(host))

@@ -124,8 +124,7 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
     try:
         return _register(request)
     except rest.Refused as refusal:
-        # Does the array have the initiators in another spelling?
-        again = registry.locate_in_any_case([*found.loose, *found.missing])
+        again = registry.locate_taken(sought)
         if found.host is None is again.host and refusal.repeats:
             # An initiator may have been created without a reply, and on an
             # array that does not search for them nothing shows it. It was
@@ -133,8 +132,10 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
             return _register(request)
         if again.host is None or again.host == found.host:
             raise
-        return _attach_known(dataclasses.replace(request, found=again),
-                             again.host)
+        request = dataclasses.replace(request, found=again)
+        if again.complete or registry.ours(again.host) is None:
+            return _attach_known(request, again.host)
+        return _register(request)
 
 
 def _attach_known(request: _AttachRequest, host: int) -> Attached:

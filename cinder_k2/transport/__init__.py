@@ -64,6 +64,8 @@ class Transport(typing.Protocol):
     def host_names(self, connector: Connector, unique: bool) -> list[str]:
         """Names that this driver gives a host, that of a new one first.
 
+        The others are of hosts that were created under another setting.
+
         :param unique: whether no other host calls itself by the same name,
             and this one always by one
         :raises NoInitiators: it has none

@@ -101,11 +101,11 @@ class FCTransport:
         differ in the digest are compared with it.
         """
         wwpns = self.initiators(connector)
-        named = naming.host(connector.get('host', ''), wwpns)
+        names = [naming.host(connector.get('host', ''), wwpns)]
         node = (connector.get('wwnns') or [''])[0]
-        if unique or not node:
-            return [named]
-        return [naming.host(_without_colons(node), wwpns), named]
+        if node:
+            names.append(naming.host(_without_colons(node), wwpns))
+        return names if unique else names[::-1]
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The healthy target ports that these initiators see.

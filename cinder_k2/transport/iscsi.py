@@ -91,8 +91,9 @@ class ISCSITransport:
         only, and is to be found whatever it calls itself.
         """
         iqn, = self.initiators(connector)
-        named = naming.host(connector.get('host', ''), [iqn])
-        return [named] if unique else [naming.host_of_iqn(iqn), named]
+        names = [naming.host(connector.get('host', ''), [iqn]),
+                 naming.host_of_iqn(iqn)]
+        return names if unique else names[::-1]
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The usable portals, and the target name they share.

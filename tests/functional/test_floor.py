@@ -146,17 +146,38 @@ class HostsTest(FloorBase):
         self._attach_beside(first, other, {**host, 'host': 'another-name'})
         self.assertNotIn('hosts', self.left())
 
-    @ddt.data('400', 'no_hits')
-    def test_named_before_names_were_not_unique(self, refusal: str) -> None:
+    @ddt.data(('400', True), ('no_hits', True), ('400', False))
+    @ddt.unpack
+    def test_other_names_after_a_restart(self, refusal: str, unique: bool
+                                         ) -> None:
         """It is found under the name that it was given first."""
         self.switch(refuse_unlisted=refusal)
-        self.own(self.protocol)
+        self.own(self.protocol, unique_fqdn_network=unique)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
         host = self.host()
         first = self.backend.attach(volume, host)
-        self.assertTrue(self.backend.change(unique_fqdn_network=False))
+        self.assertTrue(self.backend.change(unique_fqdn_network=not unique))
         self._attach_beside(first, other, host)
         self.assertNotIn('hosts', self.left())
+
+    @ddt.data('400', 'no_hits')
+    def test_detached_twice(self, refusal: str) -> None:
+        """The other host that has the volume is not taken for this one."""
+        self.switch(refuse_unlisted=refusal)
+        volume = self.backend.create_volume(1)
+        hosts = [self.host(f'overcloud-novacompute-{number}.localdomain')
+                 for number in range(2)]
+        first, second = [self.backend.attach(volume, host, MIGRATION)
+                         for host in hosts]
+        self.backend.driver.terminate_connection(
+            self.backend.volume(volume.id), hosts[0])
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(first)
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(second)
+        self.assertNotIn('hosts', self.left())
+        # Afterwards the array refuses in another way than was learnt.
+        self.backend.delete_everything()
 
     @ddt.data('400', 'drop', 'no_hits')
     def test_members_of_a_host_group(self, refusal: str) -> None:

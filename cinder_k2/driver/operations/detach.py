@@ -239,7 +239,8 @@ class Detach:
         """
         initiators = list(sought.initiators)
         if owners is None:
-            owners = self._holders.owners(backing, sought)
+            owners = self._holders.owners(backing, sought, [] if volume is None
+                                          else self._elsewhere(volume, sought))
         busy = {host for host in owners if self._unmap(
             volume, backing, host, sought, not hold.is_alone)}
         idle = owners.keys() - busy
@@ -300,9 +301,8 @@ class Detach:
                 self._array.mappings.unmap_from_group(backing, group)
             return
         with locks.host_groups(volume.id):
-            for other in self._users.elsewhere(volume,
-                                               list(sought.initiators)):
-                owners = self._hosts.registry.owners(self._hosts.sought(other))
+            for other in self._elsewhere(volume, sought):
+                owners = self._hosts.registry.owners(other)
                 if owners is None or any(
                         self._array.mappings.group_of(host) == group
                         for host in owners):
@@ -310,6 +310,12 @@ class Detach:
                     return
             if backing is not None:
                 self._array.mappings.unmap_from_group(backing, group)
+
+    def _elsewhere(self, volume: typing.Any, sought: array_hosts.Sought
+                   ) -> list[array_hosts.Sought]:
+        """The hosts of the volume's attachments to other hosts."""
+        return [self._hosts.sought(other) for other
+                in self._users.elsewhere(volume, list(sought.initiators))]
 
     def _disconnect_from(self, mapped: Mapping[int, Iterable[rest.Mapping]]
                          ) -> Disconnected:

@@ -78,8 +78,9 @@ class HostAccess:
                  else first[::-1])
         names = self._transport.host_names(connector,
                                            self._unique_fqdn_network)
-        return array_hosts.Sought(tuple(initiators), tuple(filter(None, (
-            *names, naming.in_tree_host(other)))))
+        return array_hosts.Sought(
+            tuple(initiators),
+            tuple(filter(None, (*names, naming.in_tree_host(other)))))
 
     @contextlib.contextmanager
     def held(self, initiators: Iterable[str], what: Hashable = None,

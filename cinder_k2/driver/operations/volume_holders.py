@@ -12,7 +12,6 @@
 
 """What has a volume, where the array does not show which host is which."""
 
-from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Mapping
 import typing
@@ -37,13 +36,15 @@ class VolumeHolders:
         self._array = array
         self._registry = registry
 
-    def owners(self, backing: ArrayVolume | None, sought: array_hosts.Sought
+    def owners(self, backing: ArrayVolume | None, sought: array_hosts.Sought,
+               others: Iterable[array_hosts.Sought] = ()
                ) -> Mapping[int, Mapping[str, int]]:
         """Find a host that no name finds among those that have a volume.
 
         By the initiators that the array shows of these. One call, and up to
         two for each host that has the volume.
 
+        :param others: hosts that have it for other attachments
         :returns: as ``Hosts.owners``; nothing if it does not have the volume
         :raises HostUnknown: it may have it
         """
@@ -55,7 +56,9 @@ class VolumeHolders:
         owners = {host: initiators for host, initiators in shown.items()
                   if sought.has_any(initiators)}
         if not owners:
-            self._check_absent(backing, sought, holders, shown)
+            self._check_absent(backing, sought, [
+                holder for holder in holders
+                if not (_is_host(holder) and holder.id in shown)], others)
         return owners
 
     def group_of(self, host: int, backing: ArrayVolume | None
@@ -77,33 +80,23 @@ class VolumeHolders:
 
     def _check_absent(self, backing: ArrayVolume, sought: array_hosts.Sought,
                       holders: Iterable[rest.Ref | None],
-                      shown: Container[int]) -> None:
+                      others: Iterable[array_hosts.Sought]) -> None:
         """See that a host that cannot be found does not have a volume.
 
         One call for each host that has it.
 
-        :param holders: the hosts and host groups that have it
-        :param shown: hosts of which the array shows the initiators
+        :param holders: the hosts and host groups that have it, but for those
+            whose initiators the array shows to be others
         :raises HostUnknown: it may have it
         """
+        names = {name for other in others for name in other.names}
         if not all(_is_host(holder)
-                   and self._is_another(holder.id, sought, shown)
+                   and self._registry.named(holder.id) in names
                    for holder in holders):
             self._check_unmapped(backing, (
                 f'The array at {self._array.address} does not show which '
                 f'host has {", ".join(sought.initiators)}, and none is named '
                 f'{" or ".join(sought.names)}.'))
-
-    def _is_another(self, host: int, sought: array_hosts.Sought,
-                    shown: Container[int]) -> bool:
-        """Whether a host with none of the initiators is known to be another.
-
-        This driver named it, and the array shows that it has others, or the
-        name differs in more than the digest. One call.
-        """
-        ours = self._registry.ours(host)
-        return ours is not None and (
-            host in shown or not sought.may_have(ours.name))
 
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""

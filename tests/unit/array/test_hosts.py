@@ -208,41 +208,48 @@ class SimilarNameTest(simulated.SimulatedTest):
 
     def assert_not_found(self, *ports):
         sought = self.sought(*ports)
-        self.assertEqual(hosts.HostInitiators(None, missing=ports),
-                         self.hosts.locate(sought))
+        for locate in (self.hosts.locate, self.hosts.locate_taken):
+            self.assertEqual(hosts.HostInitiators(None, missing=ports),
+                             locate(sought))
         self.assertIsNone(self.hosts.owners(sought))
 
     def test_host_registered_with_more_wwpns(self):
+        """It is not looked for before its WWPNs are known to be taken."""
         host = self.registered(*PORTS[:2])
         sought = self.sought(PORTS[0].upper())
+        self.assertIsNone(self.hosts.locate(sought).host)
+        self.assertEqual(hosts.HostInitiators(host),
+                         self.hosts.locate_taken(sought))
+        self.hosts.verify(host, sought)
+
+    def test_found_lately(self):
+        host = self.registered(*PORTS[:2])
+        sought = self.sought(PORTS[0])
+        self.hosts.locate_taken(sought)
         self.assertEqual(hosts.HostInitiators(host),
                          self.hosts.locate(sought))
         self.assertEqual({host: {PORTS[0]: mock.ANY}},
                          self.hosts.owners(sought))
-        self.hosts.verify(host, sought)
+        self.assertIsNone(self.hosts.locate(self.sought(PORTS[1])).host)
 
     def test_missing_wwpns(self):
         host = self.registered(*PORTS[:2])
         self.assertEqual(hosts.HostInitiators(host, missing=(PORTS[2],)),
-                         self.hosts.locate(self.sought(*PORTS[1:3])))
+                         self.hosts.locate_taken(self.sought(*PORTS[1:3])))
 
     def test_number_of_requests(self):
         """Names that were read recently are not read again."""
         self.registered(*PORTS[:2])
         self.make('theirs', PORTS[2])
-        for calls in (2 + 1 + 2 + 1, 2 + 1 + 1):
+        for locate, calls in ((self.hosts.locate, 2),
+                              (self.hosts.locate_taken, 1 + 2 + 1),
+                              (self.hosts.locate_taken, 1 + 1),
+                              (self.hosts.locate, 2 + 1)):
             self.sim.control.clear_journal()
-            self.hosts.locate(self.sought(PORTS[0]))
+            locate(self.sought(PORTS[0]))
             self.assertEqual(calls, len(self.calls()), self.calls())
             self.assertEqual([], [each for each in self.sim.control.journal()
                                   if each.status >= 400])
-
-    def test_exact_name_needs_no_further_search(self):
-        self.registered(*PORTS[:2])
-        host = self.registered(PORTS[2])
-        self.sim.control.clear_journal()
-        self.assertEqual(host, self.hosts.locate(self.sought(PORTS[2])).host)
-        self.assertNotIn('GET mappings', self.calls())
 
     def test_hosts_that_do_not_match(self):
         """Of another name, with other WWPNs, or without a volume."""
@@ -255,7 +262,7 @@ class SimilarNameTest(simulated.SimulatedTest):
 
     def test_host_with_a_former_name(self):
         host = self.registered(*PORTS[:2])
-        self.assertEqual(host, self.hosts.locate(hosts.Sought(
+        self.assertEqual(host, self.hosts.locate_taken(hosts.Sought(
             (PORTS[0],), (naming.host('2000aa', [PORTS[0]]),
                           naming.host('node1', [PORTS[0]]), 'aa0002'))).host)
 
@@ -267,8 +274,9 @@ class SimilarNameTest(simulated.SimulatedTest):
     def test_two_hosts_with_its_initiators(self):
         both = {self.registered(port): {port: mock.ANY} for port in PORTS[:2]}
         sought = self.sought(*PORTS[:2])
-        self.assertRaises(exceptions.HostConflict, self.hosts.locate, sought)
-        self.assertEqual(both, self.hosts.owners(sought))
+        self.assertRaises(exceptions.HostConflict, self.hosts.locate_taken,
+                          sought)
+        self.assertEqual(both, self.hosts.owners(sought, both))
 
     def test_host_deleted_meanwhile(self):
         self.registered(*PORTS[:2])
@@ -304,7 +312,9 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.array.mappings.map(self.backing, host.id)
         self.sim.control.clear_journal()
         sought = hosts.Sought((IQN,), (naming.host('node1', [IQN]), 'node1'))
-        self.assertIsNone(self.array.iscsi_hosts.locate(sought).host)
+        for locate in (self.array.iscsi_hosts.locate,
+                       self.array.iscsi_hosts.locate_taken):
+            self.assertIsNone(locate(sought).host)
         self.assertNotIn('GET mappings', self.calls())
 
 
@@ -321,12 +331,18 @@ class ChangeTest(HostsTest):
         self.assertEqual(self.name, host.name)
         self.assertIsNone(self.hosts.ours(self.make('theirs')))
 
+    def test_name(self):
+        host = self.make('theirs')
+        self.assertEqual('theirs', self.hosts.named(host))
+        self.client.hosts.delete(host)
+        self.assertEqual('', self.hosts.named(host))
+
     def test_known_in_another_spelling(self):
         """INI-5: once found, it is searched for in that spelling."""
         spelling = IQN.replace('node', 'Node')
         host = self.make('theirs', spelling)
         self.assertIsNone(self.hosts.locate(self.sought()).host)
-        self.assertEqual(host, self.hosts.locate_in_any_case([IQN]).host)
+        self.assertEqual(host, self.hosts.locate_taken(self.sought()).host)
         self.assertEqual(host, self.hosts.locate(self.sought()).host)
 
     def test_release_and_adopt(self):

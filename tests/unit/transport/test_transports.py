@@ -100,10 +100,11 @@ class ISCSITest(unittest.TestCase):
         transport_ = iscsi.ISCSITransport(ANY)
         node, other = ({'host': name, 'initiator': IQN}
                        for name in ('node', 'node.example.com'))
-        self.assertEqual([naming.host('node', [IQN])],
-                         transport_.host_names(node, unique=True))
-        self.assertNotEqual(transport_.host_names(node, unique=True),
-                            transport_.host_names(other, unique=True))
+        names = transport_.host_names(node, unique=True)
+        self.assertEqual([naming.host('node', [IQN]), naming.host_of_iqn(IQN)],
+                         names)
+        self.assertNotEqual(
+            names[0], transport_.host_names(other, unique=True)[0])
 
     def test_host_names_if_names_are_not_unique(self):
         """By IQN only; the former name is searched for as well."""
@@ -132,13 +133,14 @@ class FCTest(unittest.TestCase):
                '50:02:4f:a1:b2:00:01:02']
     HOST = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
 
-    @ddt.data((True, ['2000aa'], []), (False, ['20:00:AA', '2000bb'],
-                                       ['2000aa']), (False, [], []))
+    @ddt.data((True, ['2000aa'], ['node', '2000aa']),
+              (False, ['20:00:AA', '2000bb'], ['2000aa', 'node']),
+              (False, [], ['node']))
     @ddt.unpack
-    def test_host_names(self, unique, nodes, by_node):
-        """By its first WWNN before its own name, if that is not unique."""
+    def test_host_names(self, unique, nodes, names):
+        """The first WWNN comes before the host name if that is not unique."""
         self.assertEqual(
-            [naming.host(name, self.HOST) for name in (*by_node, 'node')],
+            [naming.host(name, self.HOST) for name in names],
             fc.FCTransport(None).host_names(
                 {'host': 'node', 'wwpns': self.HOST, 'wwnns': nodes}, unique))
 

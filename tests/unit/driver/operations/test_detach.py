@@ -154,9 +154,12 @@ class DisconnectTest(connecting.ConnectingCase):
         """It is looked for among those that have the volume."""
         self.registry.owners.return_value = None
         self.holders.owners.return_value = {HOST: RECORDS}
+        self.users.elsewhere.return_value = [OTHER_CONNECTOR]
         self.disconnect()
         self.holders.owners.assert_called_once_with(
-            BACKING, self.detaching._hosts.sought(CONNECTOR))
+            BACKING, self.detaching._hosts.sought(CONNECTOR),
+            [self.detaching._hosts.sought(OTHER_CONNECTOR)])
+        self.users.elsewhere.assert_called_once_with(self.volume, [IQN])
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
 

@@ -51,24 +51,20 @@ class HoldersCase(testtools.TestCase):
 
     def named(self, host, name):
         """Let the driver own one host, with this name, and no other."""
-        self.registry.ours.side_effect = {
-            host.id: rest.Host(host.id, name)}.get
+        self.registry.named.side_effect = (
+            lambda id: name if id == host.id else '')
 
 
 @ddt.ddt
 class OwnersTest(HoldersCase):
     """The array does not show which host has the initiators."""
 
-    def setUp(self):
-        super().setUp()
-        self.named(OTHER, naming.host('node2', ['iqn.b']))
-
     def shown(self, **initiators):
         """Let the array show these initiators for all hosts."""
         self.registry.initiators_of.side_effect = (
             lambda hosts: {host: initiators for host in hosts})
 
-    @ddt.data([HOST], [GROUP], [None], [OTHER, HOST])
+    @ddt.data([HOST], [GROUP], [None], [GROUP, HOST])
     def test_unidentified_host_or_group_may_be_the_host(self, holders):
         """Nothing shows that it is another host."""
         self.mapped(*holders)
@@ -81,26 +77,23 @@ class OwnersTest(HoldersCase):
             BACKING.mappable)
         self.array.volumes.check_unmapped.assert_called_once_with(BACKING)
 
-    def test_similar_name_may_be_the_host(self):
-        """It may have been registered with other initiators."""
-        self.mapped(OTHER)
-        self.named(OTHER, SIMILAR)
-        self.assertRaises(exceptions.HostUnknown, self.holders.owners,
-                          BACKING, SOUGHT)
-
-    def test_similar_name_with_other_initiators_is_another_host(self):
-        self.mapped(OTHER)
-        self.named(OTHER, SIMILAR)
-        self.shown(**{'iqn.b': 8})
-        self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
-        self.array.volumes.check_unmapped.assert_not_called()
-
-    def test_host_not_created_by_the_driver_may_be_the_host(self):
-        """The initiators may also be registered there, under another name."""
+    def test_host_with_other_initiators_is_another_host(self):
+        """Whatever its name is, which is not asked for."""
         self.mapped(HOST)
         self.shown(**{'iqn.b': 8})
-        self.assertRaises(exceptions.HostUnknown, self.holders.owners,
-                          BACKING, SOUGHT)
+        self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
+        self.registry.named.assert_not_called()
+
+    def test_host_of_another_attachment(self):
+        """Its name is similar, or was given by the in-tree driver."""
+        for name in (SIMILAR, 'node3'):
+            self.mapped(OTHER)
+            self.named(OTHER, name)
+            self.assertEqual({}, self.holders.owners(BACKING, SOUGHT, [
+                array_hosts.Sought(('iqn.b',), (SIMILAR, 'node3'))]))
+            self.assertRaises(
+                exceptions.HostUnknown, self.holders.owners, BACKING, SOUGHT,
+                [array_hosts.Sought(('iqn.c',), ('node4',))])
 
     def test_host_is_found_by_its_initiators(self):
         """INI-5: whatever it is named; the case of the IQN is ignored."""
@@ -110,10 +103,8 @@ class OwnersTest(HoldersCase):
                          self.holders.owners(BACKING, SOUGHT))
         self.array.volumes.check_unmapped.assert_not_called()
 
-    @ddt.data([], [OTHER])
-    def test_volume_is_not_mapped_to_the_host(self, holders):
-        """A host that the driver gave a different name is another one."""
-        self.mapped(*holders)
+    def test_volume_is_not_mapped(self):
+        self.mapped()
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
         self.array.volumes.check_unmapped.assert_not_called()
 
