@@ -21,20 +21,21 @@ k2_opts = [
     cfg.StrOpt('k2_tls_fingerprint',
                help='SHA-256 fingerprint of the array\'s HTTPS certificate, '
                     '64 hexadecimal digits with or without colons. Set it '
-                    'for an array that signs its own certificate: the driver '
-                    'then talks to no other machine, and needs no '
-                    'certificate authority. It takes the place of '
-                    'driver_ssl_cert_verify. To read it: openssl s_client '
+                    'for an array with a self-signed certificate: the driver '
+                    'then accepts only this certificate, and needs no '
+                    'certificate authority. It replaces '
+                    'driver_ssl_cert_verify. To get it: openssl s_client '
                     '-connect <san_ip>:443 </dev/null | openssl x509 '
                     '-noout -fingerprint -sha256'),
     cfg.StrOpt('k2_sdp_id',
-               help='Id of the data pod, if san_ip is the address of the '
+               help='ID of the data pod, if san_ip is the address of the '
                     'vendor\'s cloud manager and not of the array itself. '
-                    'Needs k2_app_token.'),
+                    'Requires k2_app_token.'),
     cfg.StrOpt('k2_app_token',
                secret=True,
-               help='Application token of the vendor\'s cloud manager, in '
-                    'place of san_login and san_password. Needs k2_sdp_id.'),
+               help='Application token of the vendor\'s cloud manager, used '
+                    'instead of san_login and san_password. Requires '
+                    'k2_sdp_id.'),
     cfg.FloatOpt('k2_connect_timeout',
                  default=10.0, min=0.1,
                  help='Seconds to wait for a connection to the array\'s '
@@ -45,116 +46,117 @@ k2_opts = [
                       'request.'),
     cfg.FloatOpt('k2_retry_timeout',
                  default=180.0, min=1,
-                 help='Seconds after which the driver gives up an operation '
-                      'on the array, repeats included, when the array is '
-                      'busy or does not answer.'),
+                 help='Seconds after which the driver gives up on an '
+                      'operation on the array, retries included, when the '
+                      'array is busy or does not respond.'),
     cfg.IntOpt('k2_max_concurrent_writes',
                default=32, min=1, max=64,
-               help='The most changes that the driver has under way on the '
-                    'array at one time. The driver finds out how many the '
-                    'array stands and stays below that; lower this only to '
-                    'leave room for other users of the array.'),
+               help='Maximum number of concurrent write requests to the '
+                    'array. The driver adapts to the number that the array '
+                    'can handle and stays below this limit; lower it only '
+                    'to leave room for other users of the array.'),
     cfg.ListOpt('k2_disabled_capabilities',
                 default=[],
-                help='Capabilities of the array that the driver is not to '
+                help='Capabilities of the array that the driver must not '
                      'use, by the names that "k2-admin capabilities" shows, '
-                     'such as thin clones: creations:volumes:is_thin_clone. '
-                     'A name stands for all that begin with it and a colon: '
-                     'bulk turns off all calls about several objects. The '
-                     'driver does without them what the in-tree driver could '
-                     'do, only more slowly.'),
+                     'such as creations:volumes:is_thin_clone for thin '
+                     'clones. A name includes all names that begin with it '
+                     'and a colon: bulk turns off all bulk calls. Without '
+                     'them the driver still does everything that the in-tree '
+                     'driver can do, but more slowly.'),
     cfg.ListOpt('k2_iscsi_cidrs',
                 default=['0.0.0.0/0', '::/0'],
                 help='Networks, in CIDR notation, whose iSCSI portals are '
-                     'offered to hosts. Portals of the array outside them '
-                     'are left out. All by default.'),
+                     'offered to hosts. Portals of the array in other '
+                     'networks are not offered. By default all are.'),
     cfg.BoolOpt('k2_discard',
                 default=True,
-                help='Tell hosts that volumes take discard (TRIM, UNMAP), so '
-                     'that a guest can give space back to the array. A guest '
-                     'needs a disk bus that supports it, such as scsi with '
-                     'the image property hw_scsi_model=virtio-scsi. Turn it '
-                     'off if the array is to reclaim space by itself alone. '
-                     'A change counts from the next attachment on.'),
+                help='Report to hosts that volumes support discard (TRIM, '
+                     'UNMAP), so that guests can return unused space to the '
+                     'array. A guest needs a disk bus that supports it, such '
+                     'as scsi with the image property '
+                     'hw_scsi_model=virtio-scsi. Turn it off if guests must '
+                     'not reclaim space. A change applies to new '
+                     'attachments.'),
     cfg.FloatOpt('k2_reconciliation_interval',
                  default=600.0, min=360,
-                 help='Seconds within which the mapping of a volume to a host '
-                      'is removed that a detach left in place for another '
-                      'attachment to the same host, when that has left, too. '
-                      'It is looked at when Cinder asks for statistics, so '
-                      'backend_stats_polling_interval may be a sixth of it '
-                      'at most.'),
+                 help='Seconds within which stale mappings are removed. A '
+                      'detach leaves the mapping in place while the volume '
+                      'has another attachment to the same host; it becomes '
+                      'stale when that attachment is gone, too. Mappings '
+                      'are checked when Cinder collects statistics, so '
+                      'backend_stats_polling_interval must not exceed a '
+                      'sixth of this value.'),
     cfg.StrOpt('k2_host_type',
                default='Linux',
                choices=['Linux', 'Windows', 'ESX', 'AIX', 'Solaris'],
-               help='Operating system that the driver gives to hosts that it '
-                    'creates on the array. Hosts that are there keep theirs. '
-                    'All members of a host group must have one type unless '
-                    'the group allows others.'),
+               help='Host type (operating system) of hosts that the driver '
+                    'creates on the array. Existing hosts keep theirs. All '
+                    'members of a host group must have the same type unless '
+                    'the group allows different types.'),
     cfg.ListOpt('k2_clone_strategies',
                 default=list(volume_types.STRATEGIES),
                 item_type=types.String(choices=volume_types.STRATEGIES),
-                help='How to make a clone or a volume from a snapshot, in '
-                     'the order in which to try. "thin": a thin clone of the '
+                help='How to create a clone or a volume from a snapshot, in '
+                     'order of preference. "thin": a thin clone on the '
                      'array, in a volume group of its own (newer arrays; '
                      'same deduplication). "view": a writable view of the '
                      'snapshot (every array; same size and deduplication). '
                      '"copy": a new volume into which this host copies the '
-                     'data (every array, size and type; takes its time). '
-                     'A volume type can choose others with the extra spec '
+                     'data (every array, size and type; slow). A volume '
+                     'type can override this with the extra spec '
                      'kaminario:clone_strategy.'),
     cfg.BoolOpt('k2_unmanage_restores_names',
                 default=False,
-                help='Give a volume and its volume group their original '
-                     'names on the array back when Cinder stops managing '
-                     'the volume. Without it they keep the names that '
-                     'Cinder gave them.'),
+                help='Restore the original names of a volume and its volume '
+                     'group on the array when the volume is unmanaged. '
+                     'Otherwise they keep the names that Cinder gave them.'),
     cfg.StrOpt('k2_retention_policy',
                default='Best_Effort_Retention',
-               help='Name of the array\'s retention policy that snapshots '
-                    'are made with. The driver also tells the array never '
-                    'to delete a snapshot by itself.'),
+               help='Name of the array\'s retention policy for snapshots. '
+                    'The driver also excludes its snapshots from automatic '
+                    'deletion by the array.'),
     cfg.IntOpt('k2_max_concurrent_copies',
                default=4, min=1,
-               help='How many volumes this cinder-volume copies at one time, '
-                    'for clones that the array cannot make and for reverts '
-                    'that it cannot do. Others wait for their turn.'),
+               help='Maximum number of volumes that this cinder-volume '
+                    'copies at the same time, for clones and reverts that '
+                    'the array cannot do. Further copies wait.'),
     cfg.FloatOpt('k2_copy_timeout',
                  default=21600.0, min=1,
-                 help='Seconds that such a copy may take, and may wait for '
-                      'its turn.'),
+                 help='Seconds that such a copy may take, and may wait to '
+                      'start.'),
     cfg.StrOpt('k2_replication_password',
                secret=True,
                help='Password for every array in replication_device that '
-                    'has no password there. It can hold any character, also '
-                    'those that end a value in replication_device: a comma, '
-                    'or a blank at an end if the whole stands in quotes. As '
-                    'in every option, write $$ for a dollar sign. Being an '
-                    'option of its own, it can come from a secret store.'),
+                    'has no password there. It can contain characters that '
+                    'replication_device cannot: a comma, and leading or '
+                    'trailing spaces if the value is in quotes. As in every '
+                    'option, write $$ for a dollar sign. As a separate '
+                    'option, it can come from a secret store.'),
     cfg.StrOpt('k2_replication_retention_policy',
                default='Replication_Retention',
                help='Name of the retention policy, on each array, for the '
                     'snapshots that replication takes.'),
     cfg.FloatOpt('k2_failback_timeout',
                  default=86400.0, min=1,
-                 help='Seconds within which all data must have come back to '
-                      'an array before volumes fail back to it. Those whose '
-                      'data has not are left where they are, and can be '
-                      'failed back later.'),
+                 help='Seconds to wait for all data to be replicated back to '
+                      'an array before volumes are failed back to it. '
+                      'Volumes whose data has not arrived by then stay '
+                      'failed over, and can be failed back later.'),
 ]
 
 # Options that the in-tree driver defines too, under the same names.
 shared_opts = [
     cfg.BoolOpt('auto_calc_max_oversubscription_ratio',
                 default=False,
-                help='Report the ratio of provisioned to used capacity, as '
-                     'the array measures it, in place of '
+                help='Report the ratio of provisioned to used capacity that '
+                     'the array measures, instead of '
                      'max_over_subscription_ratio.'),
     cfg.BoolOpt('disable_discovery',
                 default=False,
                 help='Kept so that an older cinder.conf loads; has no effect. '
-                     'The driver names all portals of the array to every '
-                     'host, so that no discovery is needed.'),
+                     'The driver passes all portals of the array to every '
+                     'host, so no discovery is needed.'),
 ]
 
 

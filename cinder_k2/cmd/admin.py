@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 _LONGEST = 3600.0
 #: The subcommands, and their help.
 COMMANDS = {
-    'check': 'look whether the arrays can serve, and say what to do if not; '
-             'changes nothing',
-    'check-host': 'look whether this host is set up for volumes of the array, '
-                  'and say what to do if not; asks no array, needs no '
+    'check': 'check whether the arrays can serve their back ends, and what to '
+             'do if not; changes nothing',
+    'check-host': 'check whether this host is set up for volumes of the '
+                  'array, and what to do if not; contacts no array, needs no '
                   'cinder.conf and changes nothing',
-    'capabilities': 'show what was learnt of each array: which requests it '
-                    'takes, and what is done without the others; asks no '
-                    'array',
-    'probe': 'find out how an array answers, and what it can do; reads only, '
-             'unless told to make objects of its own; writes a result that '
-             'can be sent to the project',
-    'deferred': 'list deferred deletions: what was deleted in Cinder and is '
+    'capabilities': 'show what was learned about each array: which requests '
+                    'it accepts, and what the driver does instead of the '
+                    'others; contacts no array',
+    'probe': 'test how an array answers and what it can do; only reads, '
+             'unless --write allows it to create its own objects; writes a '
+             'result that can be sent to the project',
+    'deferred': 'list deferred deletions: what was deleted in Cinder but is '
                 'kept on the array because clones need it',
-    'purge': 'delete what deferred deletions have left and nothing needs any '
-             'more, which happens by itself unless the array refused it once'}
+    'purge': 'delete what is kept by deferred deletions and no longer needed; '
+             'this happens automatically unless the array refused it'}
 #: Former names of subcommands, and of sections in reports.
 DEPRECATED = {'hidden': 'deferred', 'reclaim': 'purge'}
 _FORMER_KEYS = {'deferred': 'hidden', 'purged': 'reclaimed'}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status."""
+    """Run one subcommand; return the exit status."""
     options = _parser().parse_args(argv)
     options.former = options.command in DEPRECATED
     if options.former:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_host(options: argparse.Namespace) -> int:
-    """Check this host, without Cinder; returns the exit status."""
+    """Check this host, without Cinder; return the exit status."""
     from cinder_k2.cmd import check_host
 
     findings = check_host.check(check_host.Host(options.root))
@@ -87,7 +87,7 @@ def _check_host(options: argparse.Namespace) -> int:
 
 
 def _load_cinder(console: '_Console') -> bool:
-    """Import what other modules of Cinder need to be imported first."""
+    """Import what Cinder's other modules need to have imported first."""
     try:
         from cinder import objects
     except ImportError:
@@ -131,7 +131,7 @@ class _Console:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog='k2-admin', description='Looks after the back ends of '
+        prog='k2-admin', description='Checks and maintains the back ends of '
         'cinder-k2 in a cinder.conf. Run it where cinder-volume runs, as '
         'the same user: it reads the same file and takes the same locks. '
         'check-host runs on any host that attaches volumes.')
@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == 'check':
             command.add_argument(
                 '--timeout', type=_seconds, default=30.0, metavar='SECONDS',
-                help='how long each array may take (default: %(default)g)')
+                help='timeout for each array (default: %(default)g)')
         if name == 'probe':
             _add_probe_options(command)
     return parser
@@ -160,12 +160,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_probe_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         '--write', action='store_true',
-        help='make objects named k2probe-<token>, and remove them')
+        help='also create objects named k2probe-<token>, and remove them')
     command.add_argument(
-        '--yes', action='store_true', help='do not ask before that')
+        '--yes', action='store_true',
+        help='do not ask for confirmation of --write')
     command.add_argument(
         '--pause', type=_seconds, default=0.5, metavar='SECONDS',
-        help='rest between two requests (default: %(default)g)')
+        help='pause between two requests (default: %(default)g)')
     command.add_argument(
         '--output', default='.', metavar='DIR',
         help='where the results are written (default: this directory)')
@@ -176,29 +177,29 @@ def _seconds(text: str) -> float:
         if 0 < float(text) <= _LONGEST:
             return float(text)
     raise argparse.ArgumentTypeError(
-        f'invalid: {text} is not above 0 and up to {_LONGEST:g} seconds')
+        f'invalid: {text} is not above 0 and at most {_LONGEST:g} seconds')
 
 
 def _add_host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--root', default='/', metavar='DIR',
-        help='look at the files below this directory, as of a container or '
-        'a mounted system; programs are those of this host')
+        help='check the files below this directory, such as those of a '
+        'container or a mounted system, but run the programs of this host')
     parser.add_argument('--json', action='store_true', help='print JSON')
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--config-file', action='append', default=[], metavar='FILE',
-        help='a file to read in place of those that cinder-volume reads by '
-        'itself, /etc/cinder/cinder.conf for one; can be repeated')
+        help='a file to read instead of the default files of cinder-volume, '
+        'such as /etc/cinder/cinder.conf; can be repeated')
     parser.add_argument(
         '--config-dir', action='append', default=[], metavar='DIR',
         help='a directory with more such files; can be repeated')
     parser.add_argument(
         '--backend', action='append', default=[], metavar='NAME',
-        help='section of a back end (default: all enabled ones that are '
-        'ours); can be repeated')
+        help='section of a back end (default: all enabled back ends of '
+        'cinder-k2); can be repeated')
     parser.add_argument('--json', action='store_true',
                         help='print JSON; sizes in it are KiB')
 
@@ -271,8 +272,8 @@ def _probe(options: argparse.Namespace, console: _Console,
                 continue
             reports.append(report)
             if report['left_on_the_array']:
-                console.error(f'{place.label}: not all that the probe made '
-                              'is gone; run it again')
+                console.error(f'{place.label}: some objects of the probe '
+                              'are left; run it again')
 
 
 def _survey(options: argparse.Namespace, console: _Console,
@@ -305,7 +306,7 @@ def _sites(names: Sequence[str], console: _Console
 
 def _places(names: Sequence[str], console: _Console
             ) -> 'Iterator[backends_module.Place]':
-    """The places of the back ends' arrays, targets included."""
+    """The places of the back ends' arrays, including targets."""
     from cinder_k2.cmd import backends
 
     for name in names:
@@ -316,7 +317,7 @@ def _places(names: Sequence[str], console: _Console
 
 @contextlib.contextmanager
 def _errors(console: _Console, names: Sequence[str]) -> Iterator[None]:
-    """Print the errors of one array; the others still get their turn."""
+    """Print the errors of one array, and continue with the others."""
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import probe
     from cinder_k2 import exceptions

@@ -64,7 +64,7 @@ class Place:
 
     @property
     def remembering(self) -> rest.Settings:
-        """Settings with the capability verdicts that the services share."""
+        """Settings with the directory of the shared capability verdicts."""
         return dataclasses.replace(
             self.settings, verdicts=config.verdicts_directory())
 
@@ -105,8 +105,8 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
     try:
         cfg.CONF(arguments, project='cinder', prog='cinder-volume',
                  version=version.version_string(),
-                 # Without /etc/cinder/cinder.conf.d next to a given file: each
-                 # replication_device in them counts.
+                 # If files are given, ignore /etc/cinder/cinder.conf.d: each
+                 # replication_device there would be added.
                  default_config_dirs=[] if files else None)
     except cfg.ConfigFileParseError as error:
         raise ConfigurationError(_mistake(error)) from None
@@ -127,7 +127,7 @@ def _mistake(error: cfg.ConfigFileParseError) -> str:
 def choose(wanted: Sequence[str]) -> list[str]:
     """Sections of enabled back ends that use this driver.
 
-    :param wanted: those to choose; all if there are none
+    :param wanted: the sections to choose; all if empty
     :raises ConfigurationError: one of them does not use this driver, or none
         does
     """
@@ -157,7 +157,7 @@ def read(name: str) -> BackEnd:
     """
     configuration = _configuration(name)
     try:
-        # Each driver registers its own options, and Cinder's for drivers.
+        # The driver registers its own options, and Cinder's for drivers.
         driver = importutils.import_object(configuration.volume_driver,
                                            configuration=configuration)
         own = config.rest_settings(configuration)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin capabilities: what is known of arrays, from the files alone.
+"""k2-admin capabilities: what is known about arrays, only from the files.
 
 Reports are plain values, as ``--json`` prints them. No array is called.
 """
@@ -30,7 +30,7 @@ Report = dict[str, typing.Any]
 def read(places: Sequence[backends.Place]) -> Report:
     """The verdicts on one array.
 
-    :param places: all places of it
+    :param places: all places that refer to it
     """
     settings = places[0].remembering
     client = rest.Client(settings)
@@ -49,7 +49,7 @@ def read(places: Sequence[backends.Place]) -> Report:
 
 def _all(known: rest.capabilities.Capabilities
          ) -> Iterator[tuple[str, rest.verdicts.Verdict]]:
-    """Verdicts by name, and each kind without one."""
+    """Verdicts by name, including kinds that have none yet."""
     found = known.all()
     yield from found.items()
     for name in rest.capabilities.CAPABILITIES:
@@ -62,7 +62,7 @@ def _row(name: str, verdict: rest.verdicts.Verdict,
     """The row of a capability.
 
     :param stored: the value in the file; an old refusal counts as unknown, and
-        the array is asked again at the next use
+        the capability is tried again when it is needed
     """
     what, without = rest.capabilities.describe(name)
     is_old = (verdict.state, stored.state) == (

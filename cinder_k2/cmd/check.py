@@ -36,7 +36,7 @@ from cinder_k2.transport import iscsi
 
 Report = dict[str, typing.Any]
 
-# The subject of an error; the first match counts.
+# The kind of an error; the first match applies.
 _KINDS: tuple[tuple[type[rest.RestError], str], ...] = (
     (rest.CertificateError, 'certificate'),
     (rest.AuthenticationFailed, 'credentials'),
@@ -61,7 +61,7 @@ def check(names: Sequence[str], seconds: float) -> list[Report]:
 
 def _begin(pool: futures.Executor, name: str, seconds: float
            ) -> Callable[[], Report]:
-    """Start the check of one back end; returns what waits for its report."""
+    """Start the check of one back end; return a function for its report."""
     try:
         backend = backends.read(name)
     except backends.ConfigurationError as error:
@@ -96,7 +96,7 @@ def _note(kind: str, text: object) -> Report:
 class _Look:
     """The check of one array, from its address to its ports.
 
-    An error does not end it, so that an operator sees all at once.
+    It continues after an error, so that an operator sees all problems at once.
 
     :ivar peers: problems and warnings of its replication, by backend_id
     """
@@ -128,7 +128,7 @@ class _Look:
         return self._report
 
     def _sights(self) -> list[tuple[str, Callable[[], None]]]:
-        """What to check, and the problem if that cannot be read."""
+        """The checks, each with the kind of problem if it fails."""
         sights = [('error', self._see_usage),
                   ('configuration', self._array.snapshots.check),
                   ('ports', self._see_ports)]
@@ -138,9 +138,9 @@ class _Look:
 
     def _try(self, kind: str, see: Callable[[], None],
              problems: list[Report]) -> bool:
-        """Whether it can be read; record why not.
+        """Return whether a check succeeds; record why not.
 
-        :param kind: the problem if the array replies nevertheless
+        :param kind: the kind of problem if the array replied
         """
         try:
             see()
@@ -167,8 +167,8 @@ class _Look:
             'total': capacity.total, 'free': capacity.free,
             'provisioned': capacity.provisioned_volumes}
         if not capacity.free:
-            self._note('problems', 'full', 'has no free capacity; make room '
-                       'on it, or new data cannot be written')
+            self._note('problems', 'full', 'has no free capacity, so new '
+                       'data cannot be written; free some space on it')
         if state is None:
             return
         self._report['array'] = {
@@ -177,10 +177,10 @@ class _Look:
             'rest_version': state.rest_api_version}
         if not usage.online:
             self._note('warnings', 'state', f'is in state {state.state}, not '
-                       'ONLINE; if it refuses changes, see to it on the array')
+                       'ONLINE; if it refuses changes, fix it on the array')
         if usage.degraded:
-            self._note('warnings', 'state', 'says that it is degraded; look '
-                       'at its events')
+            self._note('warnings', 'state', 'reports that it is degraded; '
+                       'check its events')
         self._see_role(state.current_user_role)
 
     def _see_role(self, role: str | None) -> None:
@@ -193,7 +193,7 @@ class _Look:
             'problems' if reads else 'warnings', 'role',
             f'gives {login or "the token"} the role {role}, '
             + ('which may change nothing' if reads else
-               'which is not known to suffice')
+               'which is not known to be sufficient')
             + '; the driver needs mgmt-app or admin')
 
     def _see_ports(self) -> None:

@@ -39,7 +39,7 @@ _RULE_FOLDERS = ('etc/udev/rules.d', 'run/udev/rules.d',
 # EUI-64 and NAA designators of the vendor (VOL-15).
 _WWIDS = ('20024', '360024f4')
 _VENDORS = ('KMNRIO', 'SILK')
-# A rule that sets it; with == it would be a condition.
+# Matches an assignment only: == would be a condition.
 _SETS_NONE = re.compile(r'queue/scheduler}\s*=\s*"(none|noop)"')
 _SCHEDULERS = ('[none]', '[noop]')
 _ISCSID = 'etc/iscsi/iscsid.conf'
@@ -57,8 +57,8 @@ _ENABLED = ('enabled', 'enabled-runtime', 'static', 'indirect', 'alias',
 class Finding:
     """The result of one check.
 
-    :ivar state: ok, missing, note (not wrong, worth knowing), or unseen (it
-        could not be checked)
+    :ivar state: ok, missing, note (not an error), or unseen (it could not be
+        checked)
     """
 
     subject: str
@@ -126,7 +126,7 @@ class Host:
 
     @property
     def has_iscsi(self) -> bool:
-        """Whether open-iscsi is there, or should be since there is no FC."""
+        """Whether open-iscsi is installed, or needed because FC is not."""
         return not self.has_fc or (self.root / 'etc/iscsi').is_dir()
 
 
@@ -149,7 +149,7 @@ class Multipath:
                 self._settings(sections)[words[0]] = ' '.join(words[1:])
 
     def _settings(self, sections: list[str]) -> dict[str, str]:
-        """Where to put a setting; a discarded dict for other sections."""
+        """Return where to put a setting; a throwaway dict if irrelevant."""
         if sections == ['devices', 'device']:
             return self.devices[-1]
         named = {'defaults': self.defaults, 'overrides': self.overrides}
@@ -158,7 +158,7 @@ class Multipath:
     def of(self, vendor: str, product: str) -> dict[str, str]:
         """Return the settings in effect for a device.
 
-        Of several entries that match, the last one counts.
+        If several entries match, the last one applies.
         """
         found = dict(self.defaults)
         for device in self.devices:
@@ -198,14 +198,14 @@ def check(host: Host) -> list[Finding]:
 def _multipath(host: Host) -> Iterator[Finding]:
     if not (host.has('multipathd') or host.has('multipath')):
         yield Finding('multipath', MISSING, 'multipath-tools is not '
-                      'installed; install it, or volumes have one path')
+                      'installed; install it, or volumes have only one path')
         return
     text = (host.run('multipathd', 'show', 'config')
             or host.run('multipath', '-t'))
     if not text:
         yield Finding('multipath', UNSEEN, 'neither multipathd nor multipath '
-                      'tells its configuration; run this as root. The files '
-                      'below /etc/multipath* were read in its place')
+                      'shows its configuration; run this as root. The files '
+                      'below /etc/multipath* were checked instead')
         text = _multipath_files(host)
     config = Multipath(text)
     yield from _device_entries(config)
@@ -226,7 +226,7 @@ def _multipath_files(host: Host) -> str:
 
 
 def _device_entries(config: Multipath) -> Iterator[Finding]:
-    """Compare the settings of each product with those that are shipped."""
+    """Compare the settings of each product with the shipped ones."""
     shipped = (FILES / 'multipath.conf').read_text('utf-8')
     for wanted in Multipath(shipped).devices:
         found = config.of(wanted['vendor'], wanted['product'])
@@ -238,8 +238,8 @@ def _device_entries(config: Multipath) -> Iterator[Finding]:
         if wrong:
             yield Finding('multipath', MISSING, (
                 f'{name}: {"; ".join(wrong)}. Copy {FILES}/multipath.conf to '
-                f'{_DEVICES}, see that no "overrides" section of the host '
-                'undoes it, and run: multipathd reconfigure'))
+                f'{_DEVICES}, make sure that no "overrides" section of the '
+                'host overrides it, and run: multipathd reconfigure'))
         else:
             retry = found.get('no_path_retry', 'not set')
             yield Finding('multipath', OK, f'{name}: device entry is in '
@@ -265,7 +265,7 @@ def _udev_rule(host: Host) -> Iterator[Finding]:
         try:
             text = host.read(str(path.relative_to(host.root))) or ''
         except PermissionError:
-            yield Finding('udev rule', UNSEEN, f'{path} may not be read; run '
+            yield Finding('udev rule', UNSEEN, f'{path} cannot be read; run '
                           'this as root')
             continue
         rules = '\n'.join(line for line in text.splitlines()
@@ -287,13 +287,13 @@ def _schedulers(host: Host) -> Iterator[Finding]:
              and not any(one in schedulers for one in _SCHEDULERS)]
     if wrong:
         yield Finding('scheduler', MISSING, (
-            f'{", ".join(wrong)}: not none; install the udev rule and run: '
-            'udevadm trigger --subsystem-match=block'))
+            f'{", ".join(wrong)}: the I/O scheduler is not none; install the '
+            'udev rule and run: udevadm trigger --subsystem-match=block'))
     elif devices:
         yield Finding('scheduler', OK, f'none on {len(devices)} devices')
     else:
-        yield Finding('scheduler', NOTE, 'no volume of the array is attached '
-                      'to this host now')
+        yield Finding('scheduler', NOTE, 'no volume of the array is currently '
+                      'attached to this host')
 
 
 def _is_ours(host: Host, path: pathlib.Path) -> bool:
@@ -312,8 +312,8 @@ def _attribute(host: Host, path: pathlib.Path, name: str) -> str:
 
 def _sessions(host: Host) -> Iterator[Finding]:
     if not host.has_iscsi:
-        yield Finding('iSCSI', NOTE, 'open-iscsi is not installed; over '
-                      'Fibre Channel it is not needed')
+        yield Finding('iSCSI', NOTE, 'open-iscsi is not installed; it is '
+                      'not needed for Fibre Channel')
         return
     try:
         text = host.read(_ISCSID)
@@ -338,14 +338,15 @@ def _session_count(number: str) -> Finding:
     wanted = _shipped_sessions()
     if not number.isdigit() or number == '0':
         return Finding('iSCSI', MISSING, (
-            f'{_SESSIONS} is {number}, which is no number of sessions; set it '
-            f'to {wanted}, as the vendor recommends with four portals, or to '
-            f'1 in /{_ISCSID}'))
+            f'{_SESSIONS} is {number}, which is no number of sessions; in '
+            f'/{_ISCSID}, set it to {wanted}, which the vendor recommends for '
+            'four portals, or to 1'))
     if number == '1':
         return Finding('iSCSI', NOTE, (
-            f'{_SESSIONS} is 1; the vendor recommends {wanted} with four '
-            'portals. It holds for all targets of the host, and os-brick uses '
-            'the first session of each portal until the others are rescanned'))
+            f'{_SESSIONS} is 1; the vendor recommends {wanted} for four '
+            'portals. It applies to all targets of the host, and os-brick '
+            'uses the first session of each portal until the others are '
+            'rescanned'))
     return Finding('iSCSI', OK, f'{_SESSIONS} is {number}')
 
 
@@ -355,7 +356,7 @@ def _shipped_sessions() -> str:
 
 
 def _not_readable(name: str) -> Finding:
-    return Finding('iSCSI', UNSEEN, f'/{name} may not be read; run this as '
+    return Finding('iSCSI', UNSEEN, f'/{name} cannot be read; run this as '
                    'root')
 
 
@@ -372,8 +373,8 @@ def _initiator(host: Host) -> Iterator[Finding]:
         yield Finding('iSCSI', OK, f'initiator name {found.group(1)}')
     else:
         yield Finding('iSCSI', MISSING, (
-            f'/{_INITIATOR} has no InitiatorName; write '
-            '"InitiatorName=" and what iscsi-iname prints, and restart '
+            f'/{_INITIATOR} has no InitiatorName; add '
+            '"InitiatorName=" and the output of iscsi-iname, and restart '
             'iscsid'))
 
 
@@ -390,7 +391,7 @@ def _service(host: Host, name: str) -> Iterator[Finding]:
     active = host.ask('systemctl', 'is-active', *units)
     if not enabled or not active:
         yield Finding('services', UNSEEN, f'systemctl does not show '
-                      f'{name}; see that it runs, and after a boot, too')
+                      f'{name}; make sure that it runs, also after a reboot')
         return
     wrong = [what for what, said, right in (
         ('enabled', enabled, _ENABLED), ('running', active, ('active',)))

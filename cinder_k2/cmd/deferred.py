@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin deferred and k2-admin purge: deletions that wait for clones.
+"""k2-admin deferred and k2-admin purge: deletions deferred by clones.
 
 Reports are plain values, as ``--json`` prints them; sizes are in KiB.
 """

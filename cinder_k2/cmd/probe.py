@@ -27,7 +27,7 @@ Report = dict[str, typing.Any]
 
 
 class Failed(Exception):
-    """An array was not probed, or the result not written; says why."""
+    """The probe failed or its result could not be written; says why."""
 
 
 def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
@@ -41,7 +41,7 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
     directory = os.path.join(settings.verdicts, 'probe')
     # With JSON, nothing else is written to stdout.
     print(probe_run.plan(place.address, options.write), file=sys.stderr)
-    print(f'Names are saved in {directory}, the result in '
+    print(f'Names are saved in {directory}, and the result in '
           f'{os.path.abspath(options.output)}.', file=sys.stderr)
     if not os.access(options.output, os.W_OK | os.X_OK):
         raise Failed(f'cannot write to {options.output}')
@@ -74,7 +74,7 @@ def _agrees() -> bool:
 
     :raises Failed: there is no terminal
     """
-    print('Go on? Write yes: ', end='', file=sys.stderr, flush=True)
+    print('Go on? Type yes: ', end='', file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer:
         print(file=sys.stderr)
@@ -91,5 +91,5 @@ def text(report: Report) -> str:
     lines += [f'  {row["rule"]}: {row["says"]}: {row["seen"]}'
               for row in report['rules'] if row['result'] == 'contradicted']
     lines += [f'note: {note}' for note in report['notes']]
-    return '\n'.join([*lines, 'Look through these files, then send them to '
-                      'the project:', *report['files']])
+    return '\n'.join([*lines, 'Review these files, then send them to the '
+                      'project:', *report['files']])
