@@ -14,12 +14,12 @@
 
     python -m tools.rule_table [--check]
 
-Joins ``rules.yaml`` with the docstrings of the tests and writes the page, or
-with ``--check`` says whether the page is what it would write. The exit status
-is 1 if it is not, and if rules and tests do not fit together.
+Generates the page from ``rules.yaml`` and the docstrings of the tests, or
+with ``--check`` reports whether the page is up to date. The exit status is 1
+if it is not, or if rules and tests are inconsistent.
 
 A test cites a rule by its id in its own docstring, or in that of its class,
-which then stands for all tests of the class. No test is run or imported.
+which then applies to all tests of the class. No test is run or imported.
 """
 
 import argparse
@@ -55,31 +55,32 @@ INTRODUCTION = """\
 Rules of the API
 ================
 
-Every rule that the simulated array keeps, and the tests that show it. The
-page is made from ``doc/source/simulator/rules.yaml`` and from the tests, and
-``make test`` fails if it says anything else than they do, or if a rule that
-binds the array has no test.
+All rules that the simulated array follows, and the tests that show it. The
+page is generated from ``doc/source/simulator/rules.yaml`` and the tests, and
+``make test`` fails if it is out of date, or if a rule that binds the array has
+no test.
 
-What has no number is not here: units, the forms of conditions, statuses of
-errors, fields, the states of a session and limits. The tests of these name a
-section instead. Requests of the main flows, with what each reply looks like,
-are in ``k2-sim/tests/api/stories.yaml``.
+Only numbered rules are listed, not units, the forms of conditions, error
+statuses, fields, the states of a session and limits. Tests of these cite a
+section instead. Requests of the main flows, with their replies, are in
+``k2-sim/tests/api/stories.yaml``.
 
 Grade
-    *D*: the vendor documents it. *R*: a published client relies on it. *A*:
-    nobody says, so it is an assumption, and the array takes the strict side.
+    *D*: the vendor documents it. *R*: a published client relies on it. *A*: an
+    assumption, because no source says so; the simulated array follows the
+    strict reading.
 
 Tests
     Each cites the rule in its docstring. Those of ``k2-sim/tests`` show what
-    the array does, all others what the driver does. A rule that binds
-    clients alone need not have one.
+    the array does, all others what the driver does. A rule that binds only
+    clients does not need one.
 
 Behavior
-    What makes the array go another way, see
+    A behavior with which the array deviates from the rule, see
     :doc:`../internals/simulator`.
 
 Missing
-    What the simulated array does not do yet.
+    What the simulated array does not implement yet.
 """
 
 
@@ -90,8 +91,8 @@ class Rule:
     :ivar grade: D, R or A, or two of them with a slash
     :ivar binds: array, client or both
     :ivar says: the gist
-    :ivar behaviors: what of an array makes it go another way
-    :ivar missing: what the simulated array lacks of it, if anything
+    :ivar behaviors: behaviors with which an array deviates from it
+    :ivar missing: what the simulated array does not implement of it
     """
 
     grade: str
@@ -105,7 +106,7 @@ class Rule:
 class Citation:
     """One test, or a class of tests, that names rules in its docstring.
 
-    :ivar module: its file, as k2-sim/tests/rules/test_hosts
+    :ivar module: its file, such as k2-sim/tests/rules/test_hosts
     :ivar name: its class, and its function unless the class itself cites
     :ivar text: the docstring
     """
@@ -156,9 +157,9 @@ def _citations(module: str, tree: ast.Module) -> Iterator[Citation]:
 
 
 def cite(rules: Iterable[str], citations: Iterable[Citation]) -> Cited:
-    """Return the citations of every rule id of a family that is known.
+    """Return the citations of every rule id with a known prefix.
 
-    The ids may include some that no rule has.
+    They may include ids of rules that do not exist.
     """
     families = '|'.join(sorted({rule.split('-')[0] for rule in rules}))
     pattern = re.compile(rf'\b(?:{families})-\d+\b')
@@ -279,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog='rule_table',
         description='Write the table of rules from rules.yaml and the tests.')
     parser.add_argument('--check', action='store_true',
-                        help='only say whether the page is up to date')
+                        help='only report whether the page is up to date')
     check = parser.parse_args(arguments).check
     data = yaml.safe_load(DATA.read_text())
     rules = load_rules(data)

@@ -98,7 +98,7 @@ def refused(answer: raw.Answer, happened: Callable[[], bool] | None = None,
     if answer.ok:
         if happened is not None and not happened():
             return not_seen(f'{words.said(answer)}, and nothing was changed: '
-                            'the array passes over what it does not know')
+                            'the array ignores what it does not know')
         return contradicted(f'carried out: {words.said(answer)}')
     if _tells(answer) and answer.status != 404:
         return Finding(CONFIRMED, f'refused: {words.said(answer)}',

@@ -10,10 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Checks of rules that need objects of the probe's own.
+"""Checks of rules that need objects created by the probe.
 
-They run in the order in which they stand: what removes something comes
-last.
+They run in the order of ``ALL``: those that remove objects come last.
 """
 
 from cinder_k2.probe.writes.chap import Chap

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the checks with writes share."""
+"""Base class of the checks with writes."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from cinder_k2.probe.words import said
 
 
 class Checks:
-    """What all checks have."""
+    """Helpers for all checks."""
 
     def __init__(self, made: probe_made.Made) -> None:
         self._made = made
@@ -37,7 +37,7 @@ class Checks:
         self._name = made.name
 
     def _read(self, resource: str, part: str) -> dict[str, Any]:
-        """An object as a search by its name shows it.
+        """Return an object as a search by its name shows it.
 
         :raises findings.Skip: it does not
         """
@@ -56,30 +56,30 @@ class Checks:
 
     def _keeps(self, resource: str, part: str, id: int, field: str,
                value: Any, control: str = '') -> Finding:
-        """The rule says that a field is not changed to a value."""
+        """Check a rule by which a field cannot be set to a value."""
         return refused(
             self._change(resource, id, {field: value}),
             lambda: self._shows(resource, part, field, value), control)
 
     def _takes(self, resource: str, part: str, id: int, field: str,
                value: Any, control: str = '') -> Finding:
-        """The rule says that a field is changed to a value."""
+        """Check a rule by which a field can be set to a value."""
         answer = self._change(resource, id, {field: value})
         if answer.ok and not self._shows(resource, part, field, value):
             return findings.not_seen(
-                f'{said(answer)}, and {field} stays as it was: the array '
-                'passes over what it does not know')
+                f'{said(answer)}, and {field} is unchanged: the array '
+                'ignores what it does not know')
         return done(answer, control)
 
     def _seen_to_take(self, *change: Any) -> None:
-        """Make a change with which another is compared.
+        """Make a change that serves as the control of another one.
 
         :raises findings.Skip: it is not carried out
         """
         finding = self._takes(*change)
         if finding.result != findings.CONFIRMED:
             raise findings.Skip(
-                f'{change[0]} take no {change[3]} as far as is seen: '
+                f'{change[0]} do not appear to accept {change[3]}: '
                 f'{finding.seen}')
 
     def _not_restored(self, group: str, snapshot: int) -> Finding:
@@ -93,7 +93,7 @@ class Checks:
 
 
 def same(found: Any, value: Any) -> bool:
-    """Whether a field has a value, in whatever type it is sent."""
+    """Whether a field has a value, regardless of its JSON type."""
     if isinstance(value, dict):
         return isinstance(found, dict) and found.get('ref') == value['ref']
     if isinstance(value, bool):

@@ -29,7 +29,7 @@ class Chap(base.Checks):
 
     @checks('CHP-2')
     def chap(self) -> Finding:
-        """CHAP profiles are given by map_auth_profiles_names alone."""
+        """CHAP profiles are assigned by map_auth_profiles_names alone."""
         host = self._made.host('h2')
         self._made.profile()
         older, given, unknown = (self._change('hosts', host, {
@@ -41,7 +41,7 @@ class Chap(base.Checks):
                 f'host_auth_profile: {said(older)}')
         if unknown.ok or not given.ok and not older.ok:
             return findings.not_seen(
-                f'{seen}; a field that is unknown: {said(unknown)}')
+                f'{seen}; an unknown field: {said(unknown)}')
         return that(given.ok and not older.ok, seen)
 
     @checks('CHP-4')
@@ -71,7 +71,7 @@ class Chap(base.Checks):
 
     @checks('CHP-4')
     def profile_in_use(self) -> Finding:
-        """A profile in use is not deleted."""
+        """A profile in use cannot be deleted."""
         host, profile = self._given(), self._made.profile()
         answer = self._remove('host_auth_profiles', profile)
         if answer.ok:
@@ -80,7 +80,7 @@ class Chap(base.Checks):
         return refused(answer)
 
     def _given(self) -> int:
-        """A host that is seen to have the profile."""
+        """A host whose profile the array has confirmed."""
         host = self._made.host('h2')
         self._made.profile()
         answer = self._change('hosts', host, {

@@ -25,7 +25,7 @@ from cinder_k2.probe.writes import forms
 
 
 class Clones(base.Checks):
-    """Thin clones; of arrays that have none just how they refuse them."""
+    """Thin clones, or how an array without them refuses them."""
 
     @checks('CLN-5')
     def offered(self) -> Finding:
@@ -36,9 +36,9 @@ class Clones(base.Checks):
         except findings.Skip:
             if self._make('volumes', {**body, 'size': GIB}).ok:
                 return findings.contradicted(
-                    'their fields are ignored: a plain volume was made')
+                    'their fields are ignored: a plain volume was created')
             return refused(self._made.answers['c1'], control=forms.VOLUME)
-        return findings.not_seen('the array offers thin clones')
+        return findings.not_seen('the array supports thin clones')
 
     @checks('CLN-1')
     def size(self) -> Finding:
@@ -51,14 +51,14 @@ class Clones(base.Checks):
 
     @checks('CLN-4')
     def source(self) -> Finding:
-        """A snapshot stays while it has thin clones."""
+        """A snapshot cannot be deleted while it has thin clones."""
         self._made.thin_clone()
         return refused(self._remove(
             'snapshots', self._made.snapshot('s4')))
 
     @checks('CLN-2')
     def other_group(self) -> Finding:
-        """A thin clone is made in the group of its source."""
+        """A thin clone is created in the group of its source."""
         self._made.thin_clone()
         return refused(self._make('volumes', {
             **self._made.clone_body('c2'),
@@ -66,7 +66,7 @@ class Clones(base.Checks):
 
     @checks('CLN-6')
     def of_view(self) -> Finding:
-        """A view is no source of a thin clone."""
+        """A view cannot be the source of a thin clone."""
         self._made.thin_clone()
         return refused(self._make('volumes', {
             **self._made.clone_body('c3'),
@@ -74,14 +74,14 @@ class Clones(base.Checks):
 
     @checks('CLN-7')
     def move(self) -> Finding:
-        """A thin clone does not leave its group."""
+        """A thin clone cannot leave its group."""
         clone = self._made.thin_clone()
         return self._keeps('volumes', 'c1', clone, 'volume_group', ref(
             'volume_groups', self._made.group('g2')))
 
     @checks('CLN-3')
     def delete(self) -> Finding:
-        """A thin clone is deleted as any volume."""
+        """A thin clone is deleted like any volume."""
         clone = self._made.thin_clone()
         self._made.forget('c1')
         return done(self._remove('volumes', clone, leaf=True))

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Forms of requests with which the answers to others are compared."""
+"""Forms of requests that serve as controls for other requests."""
 
 from cinder_k2.rest import raw
 
-# Forms that every array carries out.
+# Forms that every array supports.
 RENAME = raw.form('PATCH', 'volume_groups', 1, ['name'])
 RENAME_VOLUME = raw.form('PATCH', 'volumes', 1, ['name'])
 SNAPSHOT = raw.form('POST', 'snapshots', '', [
@@ -22,7 +22,7 @@ SNAPSHOT = raw.form('POST', 'snapshots', '', [
 GROUP = raw.form('POST', 'volume_groups', '', ['is_dedup', 'name', 'quota'])
 VOLUME = raw.form('POST', 'volumes', '', ['name', 'size', 'volume_group'])
 MAPPING = raw.form('POST', 'mappings', '', ['host', 'volume'])
-# Forms that an array need not know, with which others are compared.
+# Forms that an array may not support.
 QUOTA = raw.form('PATCH', 'volume_groups', 1, ['quota'])
 READ_ONLY = raw.form('PATCH', 'volumes', 1, ['read_only'])
 JOIN = raw.form('PATCH', 'hosts', 1, ['host_group'])

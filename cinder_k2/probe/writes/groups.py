@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volume groups, and how objects are made and changed at all."""
+"""Volume groups, and how objects are created and changed in general."""
 
 from cinder_k2.probe import findings
 from cinder_k2.probe.findings import checks
@@ -29,11 +29,11 @@ from cinder_k2.rest import raw
 
 
 class Groups(base.Checks):
-    """Volume groups, and how objects are made and changed at all."""
+    """Volume groups, and how objects are created and changed in general."""
 
     @checks('OBJ-4')
     def status(self) -> Finding:
-        """POST answers 201, PATCH 200."""
+        """POST is answered with 201, PATCH with 200."""
         post, patch = self._written()
         return that(post.status == 201 and (patch.status == 200
                                             or not patch.ok),
@@ -41,7 +41,7 @@ class Groups(base.Checks):
 
     @checks('OBJ-3')
     def whole_object(self) -> Finding:
-        """POST and PATCH give the whole object back."""
+        """POST and PATCH return the whole object."""
         answers = [answer for answer in self._written() if answer.ok]
         return that(all(answer.id for answer in answers), '; '.join(
             'the object' if answer.id else f'{answer.size} bytes without an '
@@ -57,7 +57,7 @@ class Groups(base.Checks):
 
     @checks('VG-2')
     def no_quota(self) -> Finding:
-        """A quota of 0 is none, and reads null."""
+        """A quota of 0 means none, and is shown as null."""
         self._made.group()
         one = self._read('volume_groups', 'g1')
         if 'quota' not in one:
@@ -67,7 +67,7 @@ class Groups(base.Checks):
 
     @checks('OBJ-6')
     def visible_at_once(self) -> Finding:
-        """A new object may show late."""
+        """A new object may appear late."""
         self._made.group('g2')
         found = self._writer.find('volume_groups', self._name('g2'))
         return (findings.not_seen('shown at once') if found
@@ -75,14 +75,14 @@ class Groups(base.Checks):
 
     @checks('OBJ-2')
     def bare_object(self) -> Finding:
-        """One object comes without an envelope: every array reads groups."""
+        """A single object has no envelope; every array can read groups."""
         return findings.is_bare(
             self._get('volume_groups', self._made.group()),
             self._made.group())
 
     @checks('OBJ-14')
     def same_again(self) -> Finding:
-        """The same PATCH again changes nothing."""
+        """Repeating a PATCH changes nothing."""
         for part in ('g4', 'g1'):
             self._change('volume_groups', self._made.group(), {
                 'name': self._name(part)})
@@ -91,7 +91,7 @@ class Groups(base.Checks):
 
     @checks('OBJ-11')
     def own_id(self) -> Finding:
-        """PATCH takes the object's own id."""
+        """PATCH accepts the object's own id."""
         group = self._made.group()
         return done(self._change('volume_groups', group, {
             'id': group, 'name': self._name('g1')}), forms.RENAME)
@@ -105,7 +105,7 @@ class Groups(base.Checks):
 
     @checks('OBJ-13')
     def required_fields(self) -> Finding:
-        """A required field that is left out is refused."""
+        """A missing required field is refused."""
         return refused(self._make('volume_groups', {
             'name': self._name('g3')}), control=forms.GROUP)
 
@@ -118,7 +118,7 @@ class Groups(base.Checks):
 
     @checks('VG-4')
     def dedup(self) -> Finding:
-        """is_dedup is fixed when the group is made."""
+        """is_dedup is fixed when the group is created."""
         group = self._made.group('g2')
         self._seen_to_take('volume_groups', 'g2', group, 'quota', 100 * GIB)
         return self._keeps('volume_groups', 'g2', group, 'is_dedup', False,
@@ -126,10 +126,10 @@ class Groups(base.Checks):
 
     @checks('SEQ-1')
     def sequence(self) -> Finding:
-        """A number that does not rise is answered with 409."""
+        """A number that does not increase is answered with 409."""
         first, again = self._numbered(1), self._numbered(1)
         if not first.ok:
-            return findings.not_seen('the header is not taken: '
+            return findings.not_seen('the header is not accepted: '
                                      f'{said(first)}')
         if again.status != 409 and not again.ok:
             return findings.not_seen(f'the second time: {said(again)}')
@@ -139,7 +139,7 @@ class Groups(base.Checks):
     def gap(self) -> Finding:
         """Numbers need not be consecutive."""
         if self._numbered(1).status != 409:
-            return findings.not_seen('the array does not heed the header')
+            return findings.not_seen('the array ignores the header')
         return done(self._numbered(7))
 
     def _numbered(self, number: int) -> raw.Answer:
@@ -160,14 +160,14 @@ class Groups(base.Checks):
 
     @checks('SNP-12')
     def empty_group(self) -> Finding:
-        """A group without volumes is not snapshotted."""
+        """A snapshot of a group without volumes is refused."""
         self._made.group('g2')
         return refused(self._make('snapshots', self._made.snapshot_body(
             'e1', 'g2')))
 
     @checks('VG-3')
     def small_quota(self) -> Finding:
-        """A quota below what is provisioned is refused."""
+        """A quota below the provisioned capacity is refused."""
         self._made.volume()
         group = self._made.group()
         self._seen_to_take('volume_groups', 'g1', group, 'quota', 100 * GIB)
@@ -193,7 +193,7 @@ class Groups(base.Checks):
 
     @checks('VG-8')
     def counts(self) -> Finding:
-        """Counts of volumes and snapshots."""
+        """A group counts its volumes and snapshots."""
         self._made.snapshot()
         one = self._read('volume_groups', 'g1')
         found = one.get('volumes_count'), one.get('snapshots_count')
@@ -203,7 +203,7 @@ class Groups(base.Checks):
 
     @checks('section 12')
     def long_names(self) -> Finding:
-        """Names have 42 characters at most."""
+        """Names have at most 42 characters."""
         group = ref('volume_groups', self._made.group('g7'))
         long = tokens.long_name(self._writer.token.token)
         at_most, beyond = (self._make('volumes', {

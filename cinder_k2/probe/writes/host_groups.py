@@ -35,7 +35,7 @@ class HostGroups(base.Checks):
 
     @checks('HST-5')
     def join_while_mapped(self) -> Finding:
-        """A host with mappings does not join a group."""
+        """A host with mappings cannot join a group."""
         self._map_first()
         host, group = self._made.host(), ref(
             'host_groups', self._host_group())
@@ -57,13 +57,13 @@ class HostGroups(base.Checks):
 
     @checks('HGR-1')
     def group_with_hosts(self) -> Finding:
-        """A host group that has hosts is not deleted."""
+        """A host group with hosts cannot be deleted."""
         self._member()
         return refused(self._remove('host_groups', self._host_group()))
 
     @checks('MAP-6')
     def map_member(self) -> Finding:
-        """A member of a host group is not mapped alone."""
+        """A member of a host group cannot be mapped individually."""
         return refused(self._make(_MAP, {
             'host': ref('hosts', self._member()),
             'volume': ref('volumes', self._made.volume())}))
@@ -79,7 +79,7 @@ class HostGroups(base.Checks):
         group = ref('host_groups', self._host_group())
         self._change('hosts', host, {'host_group': group})
         answer = self._change('hosts', host, {'host_group': value})
-        found = (findings.not_seen(f'{said(answer)}, and it stays')
+        found = (findings.not_seen(f'{said(answer)}, and it is not cleared')
                  if answer.ok and self._read('hosts', 'h3').get('host_group')
                  else done(answer))
         return dataclasses.replace(found, seen=f'{text}: {found.seen}')
@@ -102,7 +102,7 @@ class HostGroups(base.Checks):
 
     @checks('HST-6')
     def leave(self) -> Finding:
-        """A host leaves a group that is mapped."""
+        """A host can leave a group that is mapped."""
         self._group_mapping()
         return self._takes('hosts', 'h3', self._made.host('h3'),
                            'host_group', None)
@@ -118,7 +118,7 @@ class HostGroups(base.Checks):
 
     @checks('HGR-1')
     def mapped_group(self) -> Finding:
-        """A host group that has mappings is not deleted."""
+        """A host group with mappings cannot be deleted."""
         mapping = self._group_mapping()
         if self._read('hosts', 'h3').get('host_group'):
             finding = findings.not_seen('it has hosts, too')
@@ -131,7 +131,7 @@ class HostGroups(base.Checks):
 
     @checks('HST-4')
     def in_group(self) -> Finding:
-        """A member of a host group is not deleted."""
+        """A member of a host group cannot be deleted."""
         host = self._member()
         answer = self._remove('hosts', host)
         if answer.ok:
@@ -149,6 +149,6 @@ class HostGroups(base.Checks):
     def _renamed(self, answer: raw.Answer) -> Finding:
         if answer.ok and self._writer.find(
                 'host_groups', self._name('n2')) is None:
-            return findings.not_seen(f'{said(answer)}, and it has its name '
-                                     'as before')
+            return findings.not_seen(f'{said(answer)}, and the name is '
+                                     'unchanged')
         return done(answer, forms.JOIN)

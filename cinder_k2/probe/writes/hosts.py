@@ -44,13 +44,13 @@ class Hosts(base.Checks):
 
     @checks('MAP-12')
     def without_initiator(self) -> Finding:
-        """A host needs no initiator to be mapped."""
+        """A host can be mapped without initiators."""
         self._map_first()
         return findings.confirmed('mapped')
 
     @checks('MAP-2')
     def lowest_lun(self) -> Finding:
-        """The lowest LUN that is free on the host is given first."""
+        """The lowest LUN that is free on the host is assigned first."""
         self._map_first()
         self._made.mapping('m2', self._made.host('h2'), 'volumes',
                            self._made.volume('v3', 'g6'))
@@ -86,14 +86,14 @@ class Hosts(base.Checks):
             return done(answer, forms.MAPPING)
         if not any(raw.id_of(hit) == first and base.same(hit.get('lun'), _LUN)
                    for hit in self._writer.mappings(f'/hosts/{host}')):
-            return findings.not_seen(f'{said(answer)}, and the LUN is as '
-                                     'before')
+            return findings.not_seen(f'{said(answer)}, and the LUN is '
+                                     'unchanged')
         return findings.both([done(answer), refused(
             self._change(_MAP, second, {'lun': _LUN}))])
 
     @checks('MAP-8')
     def twice(self) -> Finding:
-        """One host and one volume are mapped once."""
+        """A volume can be mapped to a host only once."""
         self._map_first()
         return refused(self._make(_MAP, {
             'host': ref('hosts', self._made.host()),
@@ -101,13 +101,13 @@ class Hosts(base.Checks):
 
     @checks('MAP-10')
     def chosen_lun(self) -> Finding:
-        """POST does not take a LUN."""
+        """POST does not accept a LUN."""
         host, volume = self._made.host('h2'), self._made.volume('v2', 'g5')
         answer = self._make(_MAP, {
             'host': ref('hosts', host), 'lun': 77,
             'volume': ref('volumes', volume)})
         if not answer.ok:
-            # The same without it, as the control.
+            # The control: the same request without a LUN.
             self._made.mapping('m6', host, 'volumes', volume)
         return refused(answer, lambda: any(
             base.same(hit.get('lun'), 77)
@@ -115,7 +115,7 @@ class Hosts(base.Checks):
 
     @checks('SNP-8', 'MAP-13')
     def snapshot(self) -> Finding:
-        """A plain snapshot is not mapped."""
+        """A snapshot that is not a view cannot be mapped."""
         return refused(self._make(_MAP, {
             'host': ref('hosts', self._made.host()),
             'volume': ref('snapshots', self._made.snapshot())}))
@@ -145,7 +145,7 @@ class Hosts(base.Checks):
 
     @checks('MAP-4')
     def unmap_view(self) -> Finding:
-        """The entry of a view takes the others along."""
+        """Deleting the entry of a view deletes the others."""
         host = self._made.host()
         mapping = self._made.mapping('m5', host, 'snapshots',
                                      self._made.view())
@@ -158,7 +158,7 @@ class Hosts(base.Checks):
 
     @checks('HST-2')
     def mapped(self) -> Finding:
-        """A mapped host is not deleted."""
+        """A mapped host cannot be deleted."""
         self._map_first()
         return refused(self._remove('hosts', self._made.host()))
 

@@ -31,14 +31,14 @@ class Initiators(base.Checks):
 
     @checks('INI-5')
     def in_another_case(self) -> Finding:
-        """It is in another case, too."""
+        """It is also refused in different case."""
         self._made.initiator()
         return refused(self._make('host_iqns', self._made.initiator_body(
             'I1', 'h2')))
 
     @checks('HST-3')
     def with_initiators(self) -> Finding:
-        """A host with initiators is not deleted."""
+        """A host with initiators cannot be deleted."""
         self._made.initiator()
         answer = self._remove('hosts', self._made.host('h4'))
         if answer.ok:
@@ -47,7 +47,7 @@ class Initiators(base.Checks):
 
     @checks('INI-6')
     def last_initiator(self) -> Finding:
-        """The last initiator of a mapped host may go."""
+        """The last initiator of a mapped host can be deleted."""
         self._made.mapping('m8', self._made.host('h4'), 'volumes',
                            self._made.volume('v3', 'g6'))
         answer = self._remove('host_iqns', self._made.initiator(), leaf=True)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Policies; most roles may not make them."""
+"""Policies; most roles may not create them."""
 
 from cinder_k2.probe import findings
 from cinder_k2.probe.findings import checks
@@ -25,11 +25,11 @@ _CAPACITY = 'vg_capacity_policies'
 
 
 class Policies(base.Checks):
-    """Policies; most roles may not make them."""
+    """Policies; most roles may not create them."""
 
     @checks('RET-4')
     def retention(self) -> Finding:
-        """Users make retention policies."""
+        """Users can create retention policies."""
         self._retention()
         return findings.confirmed(said(self._made.answers['r1']))
 
@@ -40,7 +40,7 @@ class Policies(base.Checks):
 
     @checks('RET-3')
     def retention_in_use(self) -> Finding:
-        """A policy in use is not deleted."""
+        """A policy in use cannot be deleted."""
         policy = self._retention()
         self._made.volume('v3', 'g6')
         self._made.made('snapshots', 's6', {
@@ -50,7 +50,7 @@ class Policies(base.Checks):
 
     @checks('VCP-1')
     def capacity(self) -> Finding:
-        """full_threshold may be left out."""
+        """full_threshold is optional."""
         body = {'name': self._name('y1'), 'warning_threshold': 70,
                 'error_threshold': 80, 'critical_threshold': 90,
                 'snapshot_overhead_threshold': 50}
@@ -63,10 +63,10 @@ class Policies(base.Checks):
         return done(answer, answers['y1'].form)
 
     def _variant(self, part: str, **thresholds: int) -> Finding:
-        """The rule says that thresholds are refused."""
+        """Check a rule by which thresholds are refused."""
         taken = self._made.answers.get('y1')
         if taken is None or not taken.ok:
-            raise findings.Skip('no such policy was made')
+            raise findings.Skip('no such policy was created')
         body = {'name': self._name(part), 'warning_threshold': 70,
                 'error_threshold': 80, 'critical_threshold': 90,
                 'snapshot_overhead_threshold': 50, **thresholds}
@@ -86,10 +86,10 @@ class Policies(base.Checks):
 
     @checks('VCP-2')
     def capacity_in_use(self) -> Finding:
-        """A policy in use is not deleted."""
+        """A policy in use cannot be deleted."""
         policy = self._writer.find(_CAPACITY, self._name('y1'))
         if policy is None:
-            raise findings.Skip('no such policy was made')
+            raise findings.Skip('no such policy was created')
         self._seen_to_take('volume_groups', 'g6', self._made.group('g6'),
                            'capacity_policy', ref(_CAPACITY, policy))
         return refused(self._remove(_CAPACITY, policy))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What removes objects."""
+"""Checks that remove objects."""
 
 import dataclasses
 
@@ -30,18 +30,18 @@ _BULK = ('b1', 'b2')
 
 
 class Removals(base.Checks):
-    """What removes objects; the last of all."""
+    """Checks that remove objects; they run last."""
 
     @checks('BLK-1', 'BLK-3')
     def bulk(self) -> Finding:
-        """Snapshots of several groups are made and deleted in one call."""
+        """One call creates and deletes snapshots of several groups."""
         answer = self._bulk()
         if not answer.ok:
             return done(answer, forms.SNAPSHOT)
         ids = [id for part in _BULK if (id := self._writer.find(
             'snapshots', self._name(part))) is not None]
         if len(ids) != 2:
-            return findings.contradicted(f'{len(ids)} of 2 were made')
+            return findings.contradicted(f'{len(ids)} of 2 were created')
         return done(self._writer.remove_many('snapshots', ids), raw.form(
             'DELETE', 'snapshots', 1))
 
@@ -57,7 +57,7 @@ class Removals(base.Checks):
 
     @checks('BLK-2')
     def reply_to_bulk(self) -> Finding:
-        """A bulk POST gives what it made, in the order asked."""
+        """A bulk POST returns what it created, in the requested order."""
         answer = self._bulk()
         if not answer.ok:
             return findings.not_seen(said(answer))
@@ -67,7 +67,7 @@ class Removals(base.Checks):
 
     @checks('BLK-4')
     def half_bad(self) -> Finding:
-        """A bulk call with a bad item does nothing."""
+        """A bulk call with an invalid item does nothing."""
         self._made.volume('v3', 'g6')
         # The second group has no volumes (SNP-12).
         answer = self._writer.make_many('snapshots', [
@@ -75,16 +75,16 @@ class Removals(base.Checks):
             self._made.snapshot_body('b4', 'g0')])
         finding = refused(answer)
         if finding.result != findings.CONFIRMED:
-            return findings.not_seen(f'nothing to go by: {said(answer)}')
+            return findings.not_seen(f'inconclusive: {said(answer)}')
         if self._writer.find('snapshots', self._name('b3')) is None:
             return finding
         return dataclasses.replace(
             finding, result=findings.CONTRADICTED,
-            seen=f'{finding.seen}; the good one was made')
+            seen=f'{finding.seen}; the valid item was created')
 
     @checks('OBJ-5')
     def delete(self) -> Finding:
-        """DELETE answers 204 without a body."""
+        """DELETE is answered with 204 and no body."""
         snapshot = self._made.snapshot('d1', 'g6', 'v3')
         answer = self._remove('snapshots', snapshot, leaf=True)
         if not answer.ok:
@@ -103,8 +103,8 @@ class Removals(base.Checks):
 
     @checks('VOL-17')
     def deleted_volume(self) -> Finding:
-        """marked_for_deletion covers the time until a volume is gone."""
-        # The group is left without one (VOL-8).
+        """marked_for_deletion is set until a volume is removed."""
+        # The group remains, without volumes (VOL-8).
         volume = self._made.volume('v4', 'g2')
         answer = self._remove('volumes', volume, leaf=True)
         if not answer.ok:
@@ -117,7 +117,7 @@ class Removals(base.Checks):
 
     @checks('VOL-8')
     def last_volume(self) -> Finding:
-        """A group stays when its last volume goes."""
+        """A group remains when its last volume is deleted."""
         group = self._made.group('g9')
         volume = self._made.volume('v6', 'g9')
         answer = self._remove('volumes', volume)
@@ -128,7 +128,7 @@ class Removals(base.Checks):
 
     @checks('OBJ-7')
     def ids(self) -> Finding:
-        """Ids do not come back."""
+        """Ids are not reused."""
         before = self._made.group('g9')
         answer = self._remove('volume_groups', before, leaf=True)
         if not answer.ok:

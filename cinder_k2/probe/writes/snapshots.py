@@ -48,7 +48,7 @@ class Snapshots(base.Checks):
             self._make('snapshots', self._made.snapshot_body('a1', group))
             for group in ('g5', 'g6', 'g5'))
         for answer in (other, again):
-            # What is removed at the end is found by its name, one by one.
+            # The cleanup finds one object for each name.
             if answer.ok and answer.id is not None:
                 self._remove('snapshots', answer.id, leaf=True)
         if not first.ok:
@@ -65,7 +65,7 @@ class Snapshots(base.Checks):
 
     @checks('SNP-4')
     def kept_snapshot(self) -> Finding:
-        """is_auto_deleteable false is kept, on views too."""
+        """is_auto_deleteable false is kept, also for views."""
         self._made.snapshot()
         view = self._make('snapshots', {
             'short_name': self._name('w2'), 'is_exposable': True,
@@ -77,14 +77,14 @@ class Snapshots(base.Checks):
         if None in found:
             return findings.not_seen('the field is missing')
         if all(base.same(each, False) for each in found) and not view.ok:
-            return findings.not_seen('snapshots keep it, views do not take '
+            return findings.not_seen('snapshots keep it, views do not accept '
                                      f'it: {said(view)}')
         return that(all(base.same(each, False) for each in found),
                     'read both' if len(found) == 2 else 'read a snapshot')
 
     @checks('SNP-6')
     def view_of_group(self) -> Finding:
-        """A view is not made of a group."""
+        """A view cannot be created from a group."""
         self._made.volume()
         return refused(self._make('snapshots', {
             'short_name': self._name('e1'), 'is_exposable': True,
@@ -93,7 +93,7 @@ class Snapshots(base.Checks):
 
     @checks('SNP-7')
     def view_of_view(self) -> Finding:
-        """A view is not made of a view."""
+        """A view cannot be created from a view."""
         return refused(self._make('snapshots', {
             'short_name': self._name('e1'), 'is_exposable': True,
             'source': ref('snapshots', self._made.view()),
@@ -101,13 +101,13 @@ class Snapshots(base.Checks):
 
     @checks('SNP-9')
     def with_view(self) -> Finding:
-        """A snapshot with a view is not deleted."""
+        """A snapshot with a view cannot be deleted."""
         self._made.view()
         return refused(self._remove('snapshots', self._made.snapshot()))
 
     @checks('SNP-10')
     def change_snapshot(self) -> Finding:
-        """PATCH of a snapshot is offered."""
+        """PATCH of a snapshot is supported."""
         answer = self._change('snapshots', self._made.snapshot(), {
             'is_auto_deleteable': False})
         return (done(answer, forms.RENAME) if answer.ok
@@ -139,12 +139,12 @@ class Snapshots(base.Checks):
 
     @checks('RST-2')
     def restore_view(self) -> Finding:
-        """A group is not restored to a view."""
+        """A group cannot be restored to a view."""
         return self._not_restored('g1', self._made.view())
 
     @checks('RST-4')
     def restore(self) -> Finding:
-        """A restore leaves later snapshots, sets last_restored_from."""
+        """A restore keeps later snapshots, and sets last_restored_from."""
         snapshot = self._made.snapshot('s2', 'g6', 'v3')
         self._made.snapshot('s7', 'g6', 'v3')
         answer = self._change('volume_groups', self._made.group('g6'), {
@@ -155,18 +155,19 @@ class Snapshots(base.Checks):
             return findings.contradicted('a later snapshot is gone')
         found = self._read('volume_groups', 'g6').get('last_restored_from')
         if not found:
-            return findings.not_seen(f'{said(answer)}, and nothing shows it')
+            return findings.not_seen(f'{said(answer)}, but the group does '
+                                     'not show it')
         return that(base.same(found, ref('snapshots', snapshot)),
                     'looked at the group')
 
     @checks('section 2.5: order')
     def order(self) -> Finding:
-        """Without __sort lists come in any order."""
+        """Without __sort, lists are in no particular order."""
         for part, group in (('v1', 'g1'), ('v2', 'g5'), ('v3', 'g6')):
             self._made.volume(part, group)
         lists = [[hit.get('id') for hit in self._get('volumes').hits]
                  for _ in range(3)]
-        # Others make and remove volumes meanwhile.
+        # Others may create and delete volumes meanwhile.
         common = set(lists[0]).intersection(*lists)
         seen = {tuple(id for id in each if id in common) for each in lists}
         return (findings.confirmed('three lists differ') if len(seen) > 1

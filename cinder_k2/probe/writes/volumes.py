@@ -36,13 +36,13 @@ class Volumes(base.Checks):
 
     @checks('OBJ-10')
     def text(self) -> Finding:
-        """Numbers are taken as strings."""
+        """Numbers are accepted as strings."""
         return self._takes('volumes', 'v2', self._made.volume('v2', 'g5'),
                            'size', str(2 * GIB))
 
     @checks('VOL-2')
     def shrink(self) -> Finding:
-        """Volumes do not shrink."""
+        """Volumes cannot shrink."""
         volume = self._made.volume('v2', 'g5')
         self._seen_to_take('volumes', 'v2', volume, 'size', 2 * GIB)
         return self._keeps('volumes', 'v2', volume, 'size', GIB)
@@ -67,7 +67,7 @@ class Volumes(base.Checks):
 
     @checks('VOL-13')
     def vmware(self) -> Finding:
-        """vmware_support is fixed when the volume is made."""
+        """vmware_support is fixed when the volume is created."""
         return self._keeps(
             'volumes', 'v2', self._made.volume('v2', 'g5'), 'vmware_support',
             True, forms.READ_ONLY)
@@ -88,7 +88,7 @@ class Volumes(base.Checks):
 
     @checks('VOL-3')
     def grow(self) -> Finding:
-        """Volumes grow beside snapshots and while mapped."""
+        """Volumes can grow with snapshots and while mapped."""
         volume = self._made.volume('v2', 'g5')
         self._made.snapshot('s5', 'g5', 'v2')
         self._made.mapping('m3', self._made.host(), 'volumes', volume)
@@ -96,7 +96,7 @@ class Volumes(base.Checks):
 
     @checks('VOL-6')
     def mapped(self) -> Finding:
-        """A mapped volume is not deleted."""
+        """A mapped volume cannot be deleted."""
         volume = self._made.volume('v2', 'g5')
         self._made.mapping('m3', self._made.host(), 'volumes', volume)
         return refused(self._remove('volumes', volume))
@@ -111,20 +111,20 @@ class Volumes(base.Checks):
 
     @checks('VOL-7')
     def with_snapshot(self) -> Finding:
-        """A volume goes after its snapshots."""
+        """A volume can be deleted only after its snapshots."""
         self._made.snapshot()
         return refused(self._remove('volumes', self._made.volume()))
 
     @checks('VOL-9')
     def move_alone(self) -> Finding:
-        """A volume without snapshots moves to another group."""
+        """A volume without snapshots can be moved to another group."""
         return self._takes(
             'volumes', 'v5', self._made.volume('v5', 'g7'), 'volume_group',
             ref('volume_groups', self._made.group('g2')), forms.RENAME_VOLUME)
 
     @checks('VOL-11')
     def beyond_quota(self) -> Finding:
-        """A volume beyond the quota of its group is refused."""
+        """A volume that exceeds the quota of its group is refused."""
         self._made.volume('v3', 'g6')
         group = self._made.group('g6')
         self._seen_to_take('volume_groups', 'g6', group, 'quota', 2 * GIB)
@@ -136,7 +136,7 @@ class Volumes(base.Checks):
 
     @checks('VOL-10')
     def move(self) -> Finding:
-        """A volume with snapshots does not move."""
+        """A volume with snapshots cannot be moved."""
         self._made.snapshot()
         other = ref('volume_groups', self._made.group('g2'))
         self._seen_to_take('volumes', 'v5', self._made.volume('v5', 'g7'),
@@ -146,6 +146,6 @@ class Volumes(base.Checks):
 
     @checks('VG-5')
     def group_in_use(self) -> Finding:
-        """A group with volumes is not deleted."""
+        """A group with volumes cannot be deleted."""
         self._made.volume('v4', 'g2')
         return refused(self._remove('volume_groups', self._made.group('g2')))
