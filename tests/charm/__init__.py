@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of the charm in juju-charm, with a machine that is a directory."""
+"""Tests of the charm in juju-charm, on a fake machine in a directory."""
 
 import pathlib
 import sys

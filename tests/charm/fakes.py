@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A machine that is a directory, and a unit of the charm on it."""
+"""A fake machine in a directory, and a unit of the charm on it."""
 
 import json
 import pathlib
@@ -76,7 +76,7 @@ def backend(name='k2a', **changes):
 
 
 def target(**changes):
-    """Return its report on a replication target."""
+    """Return the report of k2-admin check on a replication target."""
     return {'backend_id': 'dr', 'address': '10.9.0.5', 'problems': [],
             'warnings': [], 'array': ARRAY, 'user': None, 'capacity': None,
             'ports': [], **changes}
@@ -244,7 +244,7 @@ class UnitCase(unittest.TestCase):
             **self.config, 'backend_name': 'other', **config}))
 
     def again(self, state, event=None, **changes):
-        """Run a further event on the state after a previous one."""
+        """Run another event on the state after a previous one."""
         event = event or self.context.on.config_changed()
         kept = {name: getattr(state, name) for name in (
             'config', 'relations', 'secrets', 'resources', 'stored_states')}

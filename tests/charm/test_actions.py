@@ -86,7 +86,7 @@ class CheckArrayTest(ActionCase):
             '^k2a: a; k2a: replication to dr: b$', 'check-array')
         self.assertIn('"kind": "peer"', results['report'])
 
-    def test_the_arrays_are_asked_once(self):
+    def test_the_arrays_are_checked_once(self):
         state = self.run_event()
         self.machine.commands.clear()
         self.again(state, self.context.on.action('check-array'))
@@ -172,7 +172,7 @@ class PathsTest(ActionCase):
             '  initiator 10000090fa8e1c42',
             self.action('discover-paths')['result'])
 
-    def test_an_adapter_that_cannot_be_read_is_left_out(self):
+    def test_an_unreadable_adapter_is_omitted(self):
         hosts = self.machine.path('/sys/class/fc_host')
         (hosts / 'host3/port_name').mkdir(parents=True)
         (hosts / 'host4').mkdir()
@@ -186,7 +186,7 @@ class PathsTest(ActionCase):
         self.assertIn('this unit has no Fibre Channel adapter',
                       self.action('discover-paths')['result'])
 
-    def test_portals_that_are_named_are_tried_on_any_unit(self):
+    def test_given_portals_are_tried_on_any_unit(self):
         self.relation = testing.SubordinateRelation(
             'juju-info', remote_app_name='nova-compute')
         self.machine.reachable = {('fd00::1', 3260)}
@@ -207,7 +207,7 @@ class FailoverPlanTest(ActionCase):
         self.assertEqual('k2a:\n  no replication-devices, so nothing can fail '
                          'over', self.action('failover-plan')['result'])
 
-    def test_commands_in_their_order(self):
+    def test_commands_are_in_order(self):
         self.replicate(fakes.target(), fakes.target(backend_id='west'))
         text = self.action('failover-plan')['result']
         commands = [line.strip() for line in text.splitlines()
@@ -222,7 +222,7 @@ class FailoverPlanTest(ActionCase):
         self.assertIn('west: would take over', text)
         self.assertIn('written in the last 300 seconds', text)
 
-    def test_an_array_that_is_not_ready_is_passed_over(self):
+    def test_an_array_that_is_not_ready_is_skipped(self):
         self.replicate(
             fakes.target(problems=[fakes.finding('unreachable', 'Gone.')]),
             fakes.target(backend_id='west'))
@@ -240,7 +240,7 @@ class FailoverPlanTest(ActionCase):
                       'No link.', text)
         self.assertIn('--backend_id dr', text)
 
-    def test_none_is_ready(self):
+    def test_no_array_is_ready(self):
         self.replicate(
             fakes.target(problems=[fakes.finding('unreachable', 'Gone.')]))
         text = self.action('failover-plan')['result']
@@ -254,7 +254,7 @@ class FailoverPlanTest(ActionCase):
         text = self.action('failover-plan')['result']
         self.assertIn('  san_ip is wrong.\n  no array is ready', text)
 
-    def test_a_host_that_all_units_share(self):
+    def test_a_host_shared_by_all_units(self):
         self.replicate(fakes.target())
         self.config['stateless'] = True
         self.assertIn('failover-host cinder@k2a',
@@ -282,7 +282,7 @@ class DiagnosticsTest(ActionCase):
             return {entry.name: archive.extractfile(entry).read().decode()
                     for entry in archive}
 
-    def test_all_that_may_help(self):
+    def test_contents_of_the_archive(self):
         self.machine.write('/etc/cinder/cinder.conf', '[DEFAULT]\n')
         found = self.collect()
         for name in ('check.txt', 'iscsi-sessions.txt', 'multipath.txt',
@@ -293,7 +293,7 @@ class DiagnosticsTest(ActionCase):
         self.assertEqual('output of multipath -ll\n',
                          found['cinder-k2/multipath.txt'])
 
-    def test_no_secret_is_in_it(self):
+    def test_the_archive_contains_no_secret(self):
         self.replicate(fakes.target(
             warnings=[fakes.finding('error', f'said {fakes.PASSWORD}')]))
         self.config['coordination-url'] = 'etcd3+http://u:hush@10.0.0.9'
@@ -311,7 +311,7 @@ class DiagnosticsTest(ActionCase):
         self.assertIn('username = cinder', kept)
         self.assertIn('replication_device = ***', kept)
 
-    def test_what_is_wrong_does_not_stop_it(self):
+    def test_problems_do_not_stop_it(self):
         self.config['protocol'] = 'nfs'
         self.machine.failing['multipath'] = machine.Failed(
             'multipath is not installed on this unit')
@@ -331,11 +331,11 @@ class DiagnosticsTest(ActionCase):
         self.machine.failing['multipath'] = machine.Result(0, fakes.PASSWORD)
         self.assertEqual('***', self.collect()['cinder-k2/multipath.txt'])
 
-    def test_it_replaces_the_one_before(self):
+    def test_it_replaces_the_previous_archive(self):
         first = self.action('collect-diagnostics')
         self.assertEqual(first, self.action('collect-diagnostics'))
 
-    def test_options_are_masked_by_their_names(self):
+    def test_options_are_masked_by_name(self):
         for line in ('backend_url = redis://h:6379?sentinel_password=hush',
                      'backend_url=etcd3+http://u:hu/hush@h',
                      'auth_passphrase = a = "hush',
@@ -352,7 +352,7 @@ class DiagnosticsTest(ActionCase):
                 self.assertIn(line.split('=')[0].split(':')[0], told)
                 self.assertTrue(told.endswith(' ***\nx = 1\n'), told)
 
-    def test_urls_are_masked_wherever_they_stand(self):
+    def test_urls_are_masked_anywhere(self):
         for given, wanted in (
                 ('at etcd3+http://u:p/ss@h:1/x now',
                  'at etcd3+http://***@h:1/x now'),

@@ -40,7 +40,7 @@ class BundleTest(unittest.TestCase):
             if application == 'cinder-k2':
                 self.assertIn(endpoint, ours)
 
-    def test_the_file_that_make_charm_makes(self):
+    def test_the_charm_is_the_output_of_make_charm(self):
         platform, = self.about['platforms']
         self.assertEqual(
             '../dist/cinder-k2_{0}-{2}.charm'.format(

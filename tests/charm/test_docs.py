@@ -30,7 +30,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(set(fakes.META['actions']), set(
             re.findall(r'^   \* - ``([a-z-]+)``', page, re.M)))
 
-    def test_options_that_are_set_exist(self):
+    def test_options_in_commands_exist(self):
         text = ''.join(path.read_text() for path in [
             *PAGES.glob('*.rst'), fakes.CHARM / 'README.md'])
         commands = re.findall(
@@ -40,13 +40,13 @@ class DocsTest(unittest.TestCase):
         self.assertGreater(len(found), 10)
         self.assertEqual(set(), set(found) - OPTIONS)
 
-    def test_every_option_says_what_it_is_for(self):
+    def test_every_option_has_a_description(self):
         for name, option in fakes.META['config']['options'].items():
             self.assertIn(option['type'],
                           ('string', 'boolean', 'int', 'secret'))
             self.assertGreater(len(option['description']), 40, name)
 
-    def test_what_is_for_charmhub_is_there(self):
+    def test_files_for_charmhub(self):
         icon = (fakes.CHARM / 'icon.svg').read_text()
         self.assertIn('width="100" height="100"', icon)
         self.assertTrue((fakes.CHARM / 'LICENSE').is_file())

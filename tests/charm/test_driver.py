@@ -40,7 +40,7 @@ APT = {'update': 'apt-get --yes -o DPkg::Lock::Timeout=120 update',
 
 
 def _packed(damage):
-    """A wheel whose members are compressed, with damage in the first one."""
+    """Return a wheel with compressed members, the first one damaged."""
     names = [f'cinder_k2-1.dist-info/{name}' for name in ('METADATA', 'WHEEL')]
     file = io.BytesIO()
     with zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED) as archive:
@@ -63,7 +63,7 @@ class WheelTest(fakes.UnitCase):
         self.assertLessEqual({*packages.OF_DRIVER, 'python3-pip'},
                              self.machine.installed)
 
-    def test_once_is_enough(self):
+    def test_it_is_installed_once(self):
         self.again(self.run_event())
         self.assertEqual(1, len(self.machine.ran('python3 -m pip install')))
 
@@ -75,7 +75,7 @@ class WheelTest(fakes.UnitCase):
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertEqual('1.3.0', state.workload_version)
 
-    def test_pip_puts_another_wheel_in_the_place_of_the_one_before(self):
+    def test_pip_replaces_a_previous_wheel(self):
         state = self.run_event()
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.again(state, self.context.on.upgrade_charm())
@@ -86,7 +86,7 @@ class WheelTest(fakes.UnitCase):
         self.assertIn(' --force-reinstall ', second)
         self.assertNotIn(' --ignore-installed ', second)
 
-    def test_one_that_fails_leaves_the_one_before(self):
+    def test_a_failed_installation_leaves_the_previous_wheel(self):
         state = self.run_event()
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.machine.failing['python3 -m pip install'] = machine.Failed(
@@ -106,7 +106,7 @@ class WheelTest(fakes.UnitCase):
         after = self.again(before, self.context.on.upgrade_charm())
         self.assertNotEqual(self.sections(before), self.sections(after))
 
-    def test_an_upgrade_of_openstack_installs_it_anew(self):
+    def test_an_upgrade_of_openstack_reinstalls_it(self):
         state = self.upgrade_openstack(self.run_event())
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.again(state, self.context.on.relation_changed(
@@ -122,20 +122,20 @@ class WheelTest(fakes.UnitCase):
             state, self.context.on.relation_changed(nonce, remote_unit=0),
             relations=[nonce], **changes)
 
-    def test_options_that_are_wrong_do_not_stop_that(self):
+    def test_invalid_options_do_not_prevent_reinstallation(self):
         state = self.upgrade_openstack(self.run_event(), config={
             **self.config, 'reserved-percentage': 101,
             'driver-source': 'nowhere'})
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertStatus('blocked', '^reserved-percentage is "101"', state)
 
-    def test_a_secret_that_is_missing_does_not_stop_that(self):
+    def test_a_missing_secret_does_not_prevent_reinstallation(self):
         state = self.upgrade_openstack(self.run_event(), config={
             **self.config, 'credentials': fakes.NO_SECRET})
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertStatus('blocked', 'not granted', state)
 
-    def test_all_that_fails_is_told_the_driver_first(self):
+    def test_all_failures_are_reported_the_driver_first(self):
         before = self.run_event()
         self.machine.failing['python3 -m pip'] = machine.Result(
             1, '', 'ERROR: disk full\n')
@@ -145,7 +145,7 @@ class WheelTest(fakes.UnitCase):
                           'reserved-percentage is "101": ', after)
         self.assertEqual(self.published(before), self.published(after))
 
-    def test_packages_for_paths_that_fail_do_not_stop_it(self):
+    def test_failed_packages_for_paths_do_not_prevent_it(self):
         self.machine.installed.update({*packages.OF_DRIVER, 'python3-pip'})
         self.machine.failing['apt-get'] = machine.Failed('apt-get is stuck')
         state = self.run_event()
@@ -153,7 +153,7 @@ class WheelTest(fakes.UnitCase):
         self.assertEqual('1.2.3', state.workload_version)
         self.assertEqual('k2a', self.published(state)['backend_name'])
 
-    def test_a_new_driver_that_fails_does_not_stop_publishing(self):
+    def test_a_failed_installation_does_not_prevent_publishing(self):
         state = self.run_event()
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.machine.failing['python3 -m pip'] = machine.Failed('no disk')
@@ -162,7 +162,7 @@ class WheelTest(fakes.UnitCase):
         self.assertStatus('blocked', '^no disk$', state)
         self.assertEqual('10.0.0.9', self.pairs(state)['san_ip'])
 
-    def test_a_driver_that_went_away_is_installed_anew(self):
+    def test_a_removed_driver_is_reinstalled(self):
         state = self.run_event()
         self.machine.version = ''
         self.again(state, self.context.on.update_status())
@@ -178,7 +178,7 @@ class WheelTest(fakes.UnitCase):
                           self.run_event())
         self.assertEqual([], self.machine.ran('python3 -m pip'))
 
-    def test_a_wheel_that_is_damaged_is_told(self):
+    def test_a_damaged_wheel_is_reported(self):
         whole = self.wheel.read_bytes()
         for name, data in (('cut off', whole[:len(whole) // 2]),
                            ('in its text', whole.replace(b'Name', b'name')),
@@ -188,7 +188,7 @@ class WheelTest(fakes.UnitCase):
                 self.assertStatus('blocked', 'it is not a wheel; attach',
                                   self.run_event())
 
-    def test_a_disk_that_is_full_is_told(self):
+    def test_a_full_disk_is_reported(self):
         with mock.patch.object(machine.shutil, 'copyfile', autospec=True,
                                side_effect=OSError(28, 'No space left')):
             state = self.run_event()
@@ -196,7 +196,7 @@ class WheelTest(fakes.UnitCase):
                           'cannot be copied: No space left$', state)
         self.assertStatus('active', 'k2a', self.again(state))
 
-    def test_a_failure_is_told_and_tried_again(self):
+    def test_a_failure_is_reported_and_retried(self):
         self.machine.failing['python3 -m pip'] = machine.Result(
             1, '', 'ERROR: disk full\n')
         state = self.run_event()
@@ -207,7 +207,7 @@ class WheelTest(fakes.UnitCase):
         state = self.again(state, self.context.on.update_status())
         self.assertStatus('active', 'k2a', state)
 
-    def test_a_failure_stays_until_it_is_gone(self):
+    def test_a_failure_is_reported_until_it_is_fixed(self):
         self.machine.failing['apt-get'] = machine.Failed(
             'apt-get did not finish within 300 seconds')
         state = self.run_event()
@@ -230,7 +230,7 @@ class SourceTest(fakes.UnitCase):
                           'with juju attach-resource, or set driver-source',
                           state)
 
-    def test_one_that_somebody_else_has_installed_will_do(self):
+    def test_a_driver_that_is_already_installed_is_used(self):
         self.machine.version = '1.2.3'
         state = self.run_event()
         self.assertStatus('active', 'k2a', state)
@@ -283,7 +283,7 @@ class SourceTest(fakes.UnitCase):
             '/etc/apt/keyrings/cinder-k2.asc'))
         self.assertNotEqual(self.sections(before), self.sections(after))
 
-    def test_an_archive_is_forgotten_when_another_source_takes_its_place(self):
+    def test_an_archive_is_removed_when_another_source_replaces_it(self):
         archive = {'driver-key': KEY, 'driver-source':
                    'deb https://example.com/k2 noble main'}
         wheel = self.root / 'wheel'
@@ -298,7 +298,7 @@ class SourceTest(fakes.UnitCase):
                              'keyrings/cinder-k2.asc'):
                     self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
 
-    def test_an_archive_that_cannot_be_used_is_not_left_to_others(self):
+    def test_an_unusable_archive_is_removed(self):
         self.config.update(ARCHIVE)
         self.machine.failing[APT['update']] = machine.Result(
             100, '', 'E: The repository has no Release file.\n')
@@ -310,7 +310,7 @@ class SourceTest(fakes.UnitCase):
         self.assertStatus('active', 'k2a', state)
         self.assertIsNotNone(self.machine.read(LIST))
 
-    def test_an_archive_that_is_named_again_is_added_again(self):
+    def test_an_archive_that_is_configured_again_is_added_again(self):
         archive = {**self.config, **ARCHIVE}
         state = self.again(self.run_event(config=archive), config=self.config)
         self.assertIsNone(self.machine.read(LIST))
@@ -325,7 +325,7 @@ class SourceTest(fakes.UnitCase):
                 self.assertStatus('active', 'k2a', state)
                 self.assertIn('for other\n', self.machine.read(LIST))
 
-    def test_an_archive_that_another_one_took_away_is_added_again(self):
+    def test_an_archive_removed_by_another_application_is_added_again(self):
         state = self.run_event(config={**self.config, **ARCHIVE})
         self.run_other(**ARCHIVE)
         self.run_other()
@@ -333,7 +333,7 @@ class SourceTest(fakes.UnitCase):
         self.again(state, self.context.on.update_status())
         self.assertIn('for cinder-k2\n', self.machine.read(LIST))
 
-    def test_a_wheel_that_was_there_does_not_hide_the_package(self):
+    def test_an_installed_wheel_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'
         self.run_event()
         self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
@@ -343,7 +343,7 @@ class SourceTest(fakes.UnitCase):
         command, = self.machine.ran('python3 -m pip uninstall')
         self.assertTrue(command.endswith(' cinder-k2'))
 
-    def test_a_package_that_fails_leaves_the_wheel_that_was_there(self):
+    def test_a_failed_package_leaves_the_installed_wheel(self):
         self.machine.wheel.mkdir(parents=True)
         self.machine.version = '1.0'
         self.machine.failing['apt-get'] = machine.Result(100, '', 'E: no\n')
@@ -359,24 +359,24 @@ class SourceTest(fakes.UnitCase):
                          self.machine.ran('add-apt-repository'))
         self.assertIn('python3-cinder-k2', self.machine.installed)
 
-    def test_the_archives_that_the_machine_has(self):
+    def test_the_existing_archives_of_the_machine(self):
         self.config['driver-source'] = 'distro'
         self.run_event()
         self.assertEqual([], self.machine.ran('add-apt-repository'))
         self.assertIn('python3-cinder-k2', self.machine.installed)
 
-    def test_other_options_that_are_wrong_do_not_matter_to_it(self):
+    def test_other_invalid_options_do_not_affect_it(self):
         self.config.update({'driver-source': 'distro', 'protocol': 'nfs'})
         self.run_event()
         self.assertIn('python3-cinder-k2', self.machine.installed)
 
-    def test_one_that_is_wrong_is_not_installed_from(self):
+    def test_an_invalid_source_is_not_used(self):
         self.config['driver-source'] = 'deb https://example.com/k2 noble main'
         self.assertStatus('blocked', 'driver-source needs driver-key',
                           self.run_event())
         self.assertNotIn('python3-cinder-k2', self.machine.installed)
 
-    def test_another_source_is_installed_from(self):
+    def test_a_changed_source_is_used(self):
         self.config['driver-source'] = 'distro'
         state = self.run_event()
         before = len(self.machine.ran('apt-get'))
@@ -394,7 +394,7 @@ class PackagesTest(fakes.UnitCase):
             self.assertIn(' --yes ', line)
             self.assertIn(' DPkg::Lock::Timeout=', line)
 
-    def test_what_is_there_is_left_alone(self):
+    def test_installed_packages_are_left_alone(self):
         self.again(self.run_event())
         installs = [line for line in self.machine.ran('apt-get')
                     if ' install ' in line]
@@ -410,7 +410,7 @@ class PackagesTest(fakes.UnitCase):
         return [line.split()[-1] for line in self.machine.commands
                 if line.startswith(('apt-get', 'dpkg '))]
 
-    def test_lists_are_fetched_only_where_they_are_needed(self):
+    def test_lists_are_updated_only_if_needed(self):
         self.assertEqual(['a'], self.run_apt())
         self.machine.installed.clear()
         self.assertEqual(['a', 'update', 'a'], self.run_apt(
@@ -426,19 +426,19 @@ class PackagesTest(fakes.UnitCase):
             install=['E: a\n'], update=[locked] * 2))
         self.assertEqual(10, self.machine.slept)
 
-    def test_it_does_not_wait_for_it_without_end(self):
+    def test_it_waits_for_it_with_a_limit(self):
         locked = 'E: Could not get lock /var/lib/apt/lists/lock.\n'
         with self.assertRaisesRegex(machine.Failed, 'Could not get lock'):
             self.run_apt(install=['E: a\n'], update=[locked] * 99)
         self.assertLess(0, self.machine.slept)
         self.assertLessEqual(self.machine.slept, 120)
 
-    def test_lists_that_fail_otherwise_are_told_at_once(self):
+    def test_other_failures_of_lists_are_reported_at_once(self):
         with self.assertRaisesRegex(machine.Failed, 'apt-get failed: E: why'):
             self.run_apt(install=['E: a\n'], update=['E: why\n'])
         self.assertEqual(0, self.machine.slept)
 
-    def test_what_a_killed_installation_left_is_ended_first(self):
+    def test_an_interrupted_installation_is_repaired_first(self):
         self.assertEqual(['a', '-a', 'a'], self.run_apt(install=[
             "E: dpkg was interrupted, you must manually run 'dpkg "
             "--configure -a' to correct the problem.\n"]))
@@ -458,14 +458,14 @@ class MachineTest(fakes.UnitCase):
         super().setUp()
         self.machine = machine.Machine(self.root)
 
-    def test_the_environment_can_name_another_root(self):
+    def test_the_environment_can_set_another_root(self):
         with mock.patch.dict(os.environ, {
                 machine.ROOT_VARIABLE: str(self.root)}):
             self.assertEqual(self.root / 'etc/x',
                              machine.Machine().path('/etc/x'))
         self.assertEqual('/etc/x', str(machine.Machine().path('/etc/x')))
 
-    def test_a_program_that_hangs_is_killed_with_what_it_started(self):
+    def test_a_program_that_hangs_is_killed_with_its_children(self):
         begin = time.monotonic()
         with self.assertRaisesRegex(machine.Failed, 'sh did not finish'):
             self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)
@@ -485,25 +485,25 @@ class MachineTest(fakes.UnitCase):
                                     'no-such is not installed'):
             self.machine.run('no-such', seconds=1)
 
-    def test_a_program_that_cannot_be_run_is_told(self):
+    def test_a_program_that_cannot_be_run_is_reported(self):
         self.machine.write('/program', 'text')
         path = str(self.machine.path('/program'))
         with self.assertRaisesRegex(machine.Failed,
                                     'cannot be run: Permission denied'):
             self.machine.run(path, seconds=1)
 
-    def test_a_file_that_cannot_be_removed_is_told(self):
+    def test_a_file_that_cannot_be_removed_is_reported(self):
         self.machine.write('/x', 'text')
         with self.assertRaisesRegex(machine.Failed,
                                     '^/x/y cannot be removed: Not a dir'):
             self.machine.remove('/x/y')
 
-    def test_a_program_that_fails_is_told_by_its_last_line(self):
+    def test_a_failed_program_is_reported_with_its_last_line(self):
         with self.assertRaisesRegex(machine.Failed, '^sh failed: why$'):
             self.machine.must('sh', '-c', 'echo no; echo why >&2; exit 3',
                               seconds=9)
 
-    def test_no_failure_tells_a_password_of_a_url(self):
+    def test_no_failure_shows_a_password_in_a_url(self):
         self.assertEqual('no https://***@h/x', str(machine.Failed(
             'no https://u:p@ss/w@h/x')))
         self.assertEqual('no https://h/x', str(machine.Failed(
@@ -533,7 +533,7 @@ class MachineTest(fakes.UnitCase):
             self.assertTrue(self.machine.connects('127.0.0.1', port, 5))
         self.assertFalse(self.machine.connects('127.0.0.1', port, 5))
 
-    def test_what_is_no_address_does_not_answer(self):
+    def test_an_invalid_address_does_not_answer(self):
         for host, port in (('a' * 64, 3260), ('.', 3260),
                            ('127.0.0.1', 99999), ('a\0b', 3260)):
             with self.subTest(host, port=port):

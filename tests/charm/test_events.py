@@ -28,24 +28,24 @@ class EventsTest(fakes.UnitCase):
 
     @ddt.data('install', 'start', 'upgrade_charm', 'config_changed',
               'update_status')
-    def test_each_makes_the_unit_as_it_is_wanted(self, name):
+    def test_each_event_configures_the_unit(self, name):
         state = self.run_event(getattr(self.context.on, name)())
         self.assertStatus('active', 'k2a', state)
         self.assertIn('backend_name', self.published(state))
 
     @ddt.data('relation_created', 'relation_joined', 'relation_changed')
-    def test_so_does_each_of_the_relation_to_cinder(self, name):
+    def test_each_event_of_the_relation_configures_the_unit(self, name):
         event = getattr(self.context.on, name)
         more = {} if name == 'relation_created' else {'remote_unit': 0}
         state = self.run_event(event(self.relation, **more))
         self.assertStatus('active', 'k2a', state)
         self.assertIn('backend_name', self.published(state))
 
-    def test_so_does_a_secret_that_changed(self):
+    def test_a_changed_secret_configures_the_unit(self):
         state = self.run_event(self.context.on.secret_changed(self.secret))
         self.assertIn('backend_name', self.published(state))
 
-    def test_multipathd_that_cannot_reload_is_tried_again(self):
+    def test_a_failed_reload_of_multipathd_is_retried(self):
         self.machine.failing['systemctl'] = machine.Result(1, '', 'no\n')
         state = self.run_event()
         self.assertStatus('blocked', 'systemctl failed: no', state)
@@ -72,12 +72,12 @@ class EventsTest(fakes.UnitCase):
         state = self.run_event(relations=[self.relation, info])
         self.assertStatus('active', '^k2a: VisionOS', state)
 
-    def test_the_end_of_the_relation_leaves_a_unit_that_says_so(self):
+    def test_the_end_of_the_relation_is_the_status(self):
         state = self.again(self.run_event(), self.context.on.relation_broken(
             self.relation), relations=[self.relation])
         self.assertStatus('waiting', 'not related to cinder', state)
 
-    def test_the_machine_is_the_whole_one_unless_a_test_says_else(self):
+    def test_the_default_root_is_that_of_the_machine(self):
         self.assertEqual('/', str(charm.CinderK2Charm.machine.root))
 
 
@@ -133,7 +133,7 @@ class UpgradeTest(fakes.UnitCase):
         self.assertStatus('active', 'use a secret in credentials instead',
                           state)
 
-    def test_the_old_driver_serves_until_the_new_one_is_there(self):
+    def test_the_old_driver_is_used_until_the_new_one_is_installed(self):
         self.wheel.write_bytes(b'')
         state = self.upgrade()
         self.assertStatus('blocked', 'the driver is missing', state)
@@ -144,7 +144,7 @@ class UpgradeTest(fakes.UnitCase):
         self.assertIn('cinder_k2.driver.K2ISCSIDriver', self.published(state)[
             'subordinate_configuration'])
 
-    def test_a_secret_then_takes_the_place_of_the_password(self):
+    def test_a_secret_then_replaces_the_password(self):
         state = self.again(self.upgrade(), config={
             **self.config, 'credentials': self.secret.id, 'san_user': '',
             'san_password': ''})

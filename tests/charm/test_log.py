@@ -35,7 +35,7 @@ class LogTest(fakes.UnitCase):
     def assertSaid(self, pattern, *levels):
         self.assertRegex('\n'.join(self.said(*levels)), pattern)
 
-    def test_all_that_is_done_at_first(self):
+    def test_first_configuration(self):
         self.run_event()
         said = self.said()
         for part in ('installing missing packages: open-iscsi multipath-tools',
@@ -46,13 +46,13 @@ class LogTest(fakes.UnitCase):
                      'publishing changes to cinder: backend_name; '):
             self.assertTrue(any(part in text for text in said), part)
 
-    def test_nothing_where_nothing_is_done(self):
+    def test_no_message_without_changes(self):
         state = self.run_event()
         self.said()
         self.again(state, self.context.on.update_status())
         self.assertEqual([], self.said())
 
-    def test_what_changes_for_cinder_by_its_names(self):
+    def test_names_of_published_changes(self):
         self.config['backend_name'] = 'k2a,k2b'
         state = self.run_event()
         self.said()
@@ -63,7 +63,7 @@ class LogTest(fakes.UnitCase):
                         r'stateless; \[k2a\] cinder-k2 secrets, '
                         r'reserved_percentage; \[k2b\] .*san_ip')
 
-    def test_that_a_secret_was_rotated(self):
+    def test_a_rotated_secret(self):
         state = self.run_event()
         self.said()
         secret = testing.Secret(
@@ -75,7 +75,7 @@ class LogTest(fakes.UnitCase):
         self.assertSaid('^writing revision .*\npublishing changes to cinder: '
                         r'\[k2a\] cinder-k2 secrets$')
 
-    def test_why_a_driver_is_installed(self):
+    def test_reason_for_installing_a_driver(self):
         state = self.run_event()
         self.said()
         fakes.write_wheel(self.wheel, version='1.3.0')
@@ -83,7 +83,7 @@ class LogTest(fakes.UnitCase):
         self.assertSaid('^the driver must be installed: the wheel, .* '
                         'has changed\ninstalling cinder_k2-1.3.0-py3')
 
-    def test_where_a_package_comes_from_without_its_password(self):
+    def test_source_of_a_package_without_its_password(self):
         self.wheel.write_bytes(b'')
         self.config.update({
             'driver-source': 'deb https://me:hush/1@example.com/k2 noble main',
@@ -95,14 +95,14 @@ class LogTest(fakes.UnitCase):
         self.again(state, config={**self.config, 'driver-source': ''})
         self.assertSaid('removing the archive of the driver')
 
-    def test_that_a_wheel_goes(self):
+    def test_uninstalling_a_wheel(self):
         self.wheel.write_bytes(b'')
         self.config['driver-source'] = 'distro'
         self.machine.wheel.mkdir(parents=True)
         self.run_event()
         self.assertSaid('uninstalling the wheel of the driver')
 
-    def test_why_nothing_is_done(self):
+    def test_reason_for_doing_nothing(self):
         self.config['protocol'] = 'nfs'
         self.run_event()
         self.assertEqual(
@@ -111,7 +111,7 @@ class LogTest(fakes.UnitCase):
             self.said('WARNING'))
 
     @ddt.data('python3 -m pip', 'apt-get')
-    def test_all_that_a_program_that_fails_has_written(self, program):
+    def test_output_of_a_failed_program(self, program):
         self.machine.failing[program] = machine.Result(
             3, 'one\n', 'at https://me:hush@example.com/\nlast\n')
         self.run_event()
@@ -131,13 +131,13 @@ class LogTest(fakes.UnitCase):
                         'repairing an interrupted dpkg\n'
                         'waiting for the lock of the package lists\n')
 
-    def test_what_is_wrong_with_arrays(self):
+    def test_problems_of_arrays(self):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding('unreachable', 'no way to it')])]
         self.run_event()
         self.assertEqual(['k2a: no way to it'], self.said('WARNING'))
 
-    def test_the_end(self):
+    def test_end_of_the_relation(self):
         state = self.run_event()
         self.said()
         self.again(state, self.context.on.relation_broken(

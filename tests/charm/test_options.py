@@ -86,10 +86,10 @@ class HistoricalTest(Case):
                          [one.values['volume_backend_name']
                           for one in settings.backends])
 
-    def test_the_application_gives_a_name_where_there_is_none(self):
+    def test_the_default_name_is_that_of_the_application(self):
         self.assertEqual('cinder-k2', read().backends[0].name)
 
-    def test_a_password_in_the_model_is_warned_of(self):
+    def test_a_password_in_the_model_causes_a_warning(self):
         settings = read(credentials='', san_user='me', san_password='pw')
         self.assertRegex(settings.warnings[0], 'use a secret in credentials')
         self.assertEqual(settings.warnings, read(san_password='pw').warnings)
@@ -106,7 +106,7 @@ class BackendsTest(Case):
         k2b:
         """
 
-    def test_each_takes_its_own_and_what_all_share(self):
+    def test_own_and_shared_options(self):
         first, second = read(backends=self.YAML,
                              retention_policy='Gold').backends
         self.assertEqual(('k2a', 'FC', 'secret:own', '10.0.0.6', 'Gold'), (
@@ -116,19 +116,19 @@ class BackendsTest(Case):
             second.name, second.protocol, second.credentials,
             second.values['san_ip'], second.values['k2_retention_policy']))
 
-    def test_those_of_backend_name_are_served_too(self):
+    def test_back_ends_of_backend_name_are_included(self):
         names = [one.name for one in read(
             backends=self.YAML, backend_name='old,k2a').backends]
         self.assertEqual(['old', 'k2a', 'k2b'], names)
 
-    def test_nothing_is_guessed_from_yaml(self):
+    def test_types_are_not_guessed_from_yaml(self):
         one, = read(backends='no:\n  retention-policy: 0123\n'
                              '  use-chap-auth: yes').backends
         self.assertEqual(('no', '0123', 'True'), (
             one.name, one.values['k2_retention_policy'],
             one.values['use_chap_auth']))
 
-    def test_an_empty_value_takes_away_what_all_share(self):
+    def test_an_empty_value_unsets_a_shared_option(self):
         first, second = read(
             filter_function='a < b',
             backends='k2a: {filter-function: ""}\nk2b:').backends
@@ -149,7 +149,7 @@ class BackendsTest(Case):
                              self.errors(
                                  backends=f'k2a: {{san_ip: {null}}}'))
 
-    def test_null_in_quotes_or_as_a_name_is_a_text(self):
+    def test_null_in_quotes_or_as_a_name_is_text(self):
         one, = read(
             backends='null: {retention-policy: "null"}').backends
         self.assertEqual(('null', 'null'), (
@@ -161,14 +161,14 @@ class BackendsTest(Case):
             one, = read(backends=f'k2a: {{tls-verify: {written}}}').backends
             self.assertEqual(expected, one.values['driver_ssl_cert_verify'])
 
-    def test_one_array_can_be_pinned_where_others_have_an_authority(self):
+    def test_one_array_can_be_pinned_while_others_use_an_authority(self):
         pinned, other = read(tls_ca=PEM, backends=(
             f'a: {{tls-fingerprint: {"AB:" * 31}AB}}\nb:')).backends
         self.assertEqual('ab' * 32, pinned.values['k2_tls_fingerprint'])
         self.assertNotIn('k2_tls_fingerprint', other.values)
         self.assertEqual((PEM, PEM), (pinned.tls_ca, other.tls_ca))
 
-    def test_what_is_for_iscsi_alone_is_left_out_of_fc(self):
+    def test_iscsi_options_are_omitted_for_fc(self):
         fc, iscsi = read(use_chap_auth=True, iscsi_cidrs='10.0.0.0/8',
                          backends='f: {protocol: fc}\ni:').backends
         keys = {'use_chap_auth', 'k2_iscsi_cidrs'}
@@ -261,11 +261,11 @@ class InvalidOptionsTest(Case):
     def test_any_text_in_any_option_is_carried_or_refused(self, option, text):
         self.assertCarriedOrRefused(option, text)
 
-    def test_a_cluster_may_have_a_name_that_no_array_can(self):
+    def test_a_cluster_can_have_a_name_that_is_reserved_for_arrays(self):
         self.assertEqual('default', read(
             cluster='default', coordination_url='etcd3://x').cluster)
 
-    def test_odd_texts_in_every_option(self):
+    def test_special_texts_in_every_option(self):
         for option in DEFAULTS:
             for text in test_oslo.EDGES:
                 with self.subTest(option, text=text):
@@ -337,14 +337,14 @@ class ReplicationTest(Case):
                         texts)
         self.assertNotIn('hush', ' '.join(texts))
 
-    def test_rpo_as_the_array_has_it(self):
+    def test_rpo_values_of_the_array(self):
         for rpo in ('60', '300', '600', '86400'):
             self.assertEqual(rpo, validation.rpo(rpo))
         for rpo in ('0', '-60', '61', '120', '299', '5m', ''):
             with self.assertRaises(validation.InvalidValue):
                 validation.rpo(rpo)
 
-    def test_units_that_share_a_host_are_warned_of_failovers(self):
+    def test_units_that_share_a_host_get_a_warning_about_failovers(self):
         settings = read(replication_devices=self.DEVICES, stateless=True,
                         replication_credentials='secret:dr')
         self.assertRegex(settings.warnings[0], '^stateless: a failover')

@@ -55,7 +55,7 @@ class ValueTest(unittest.TestCase):
             return
         self.assertEqual([fields], self.read(written, 'replication_device'))
 
-    def test_what_people_write_is_not_refused(self):
+    def test_common_texts_are_not_refused(self):
         for text in ('pa$word', '$$', '\\$x', ' blank ', '"quoted"', "'q'",
                      'a=b#c;d', 'a,b:c', '[k2]', 'pässword', '"'):
             self.assertEqual(text, self.read(oslo.value(text),
@@ -65,7 +65,7 @@ class ValueTest(unittest.TestCase):
         self.assertEqual([device], self.read(oslo.device(device),
                                              'replication_device'))
 
-    def test_what_is_refused_is_not_quoted(self):
+    def test_a_refused_text_is_not_quoted(self):
         for refused in (lambda: oslo.value('hush\nhush'),
                         lambda: oslo.device({'password': 'hush,hush'})):
             with self.assertRaises(oslo.InvalidText) as caught:

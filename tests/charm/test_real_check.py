@@ -39,8 +39,8 @@ class Machine(fakes.FakeMachine):
 
 class RealCheckTest(fakes.UnitCase):
 
-    def test_what_the_array_says_is_the_status(self):
-        """And the fake report has no keys that the real one does not have."""
+    def test_the_status_shows_the_problem_of_the_array(self):
+        """The fake report has only keys that the real one has, too."""
         array = arrays.Served('k2')
         self.addCleanup(array.stop)
         self.machine.__class__ = Machine

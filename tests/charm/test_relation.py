@@ -60,7 +60,7 @@ class PublishTest(fakes.UnitCase):
             {'open-iscsi', 'multipath-tools', 'python3-cachetools'},
             set(told['caracal']['deb']['install']))
 
-    def test_nothing_of_ours_stops_when_cinder_is_paused(self):
+    def test_pausing_cinder_stops_no_service_of_the_charm(self):
         self.assertNotIn('services', self.published(self.run_event()))
 
     def test_a_cluster_and_its_lock_server(self):
@@ -73,7 +73,7 @@ class PublishTest(fakes.UnitCase):
         self.assertIn('backend_url = etcd3+http://u:hush@10.0.0.9',
                       self.machine.read(fakes.SECRETS))
 
-    def test_a_host_that_all_units_share(self):
+    def test_a_host_shared_by_all_units(self):
         self.config['stateless'] = True
         self.assertEqual('True', self.published(self.run_event())['stateless'])
 
@@ -84,7 +84,7 @@ class PublishTest(fakes.UnitCase):
         self.assertEqual(fakes.PEM, path.read_text())
         self.assertEqual(0o644, path.stat().st_mode & 0o777)
 
-    def test_what_cinder_reads_from_both_files_is_what_was_set(self):
+    def test_cinder_reads_the_values_that_were_set(self):
         self.config.update({
             'filter-function': 'capabilities.total_volumes < 250',
             'volume-backend-name': ' $odd name" ',
@@ -106,7 +106,7 @@ class PublishTest(fakes.UnitCase):
 
 class InvalidOptionsTest(fakes.UnitCase):
 
-    def test_nothing_is_published_before_all_is_there(self):
+    def test_nothing_is_published_until_options_are_valid(self):
         for option, value in (('san_ip', ''), ('protocol', 'nfs'),
                               ('credentials', fakes.NO_SECRET)):
             with self.subTest(option):
@@ -115,7 +115,7 @@ class InvalidOptionsTest(fakes.UnitCase):
                 self.assertNotIn('backend_name', self.published(state))
                 self.assertIsNone(self.machine.read(fakes.SECRETS))
 
-    def test_an_invalid_option_takes_no_running_back_end_down(self):
+    def test_an_invalid_option_keeps_the_published_back_ends(self):
         before = self.run_event()
         secrets = self.machine.read(fakes.SECRETS)
         after = self.again(before, config={**self.config, 'protocol': 'nfs'})
@@ -180,17 +180,17 @@ class RemovalTest(fakes.UnitCase):
         self.assertStatus('active', 'allow-removal is true', confirmed)
         self.assertNotEqual(self.published(before), self.published(confirmed))
 
-    def test_a_cluster_takes_volumes_in(self):
+    def test_joining_a_cluster_needs_no_confirmation(self):
         after = self.change(coordination_url='etcd3+http://10.0.0.9',
                             cluster='all')
         self.assertEqual({'cluster': 'all'}, self.pairs(after, 'DEFAULT'))
 
-    def test_what_is_new_or_elsewhere_needs_no_confirmation(self):
+    def test_added_or_reordered_back_ends_need_no_confirmation(self):
         after = self.change(backend_name='k2b,k2a,k2c',
                             reserved_percentage=5)
         self.assertEqual('k2b,k2a,k2c', self.published(after)['backend_name'])
 
-    def test_it_is_refused_until_it_is_set_back(self):
+    def test_removal_is_refused_until_it_is_reverted(self):
         state = self.change(backend_name='k2a')
         state = self.again(state, self.context.on.update_status())
         self.assertStatus('blocked', 'k2b is removed', state)
@@ -210,7 +210,7 @@ class RemovalTest(fakes.UnitCase):
         state = self.run_event(config={**self.config, 'backend_name': 'new'})
         self.assertStatus('blocked', 'back end k2a is removed', state)
 
-    def test_a_relation_that_is_new_has_nothing_to_lose(self):
+    def test_a_new_relation_needs_no_confirmation(self):
         new = testing.SubordinateRelation(
             'storage-backend', remote_app_name='cinder')
         state = self.again(self.before, relations=[new],
@@ -220,9 +220,9 @@ class RemovalTest(fakes.UnitCase):
 
 
 class NeighbourTest(fakes.UnitCase):
-    """Another application on the same cinder."""
+    """Another application related to the same cinder."""
 
-    def test_a_back_end_of_another_one_is_not_taken(self):
+    def test_a_back_end_of_another_application_is_refused(self):
         self.run_other(backend_name='K2a,other')
         state = self.run_event()
         self.assertStatus(
@@ -237,13 +237,13 @@ class NeighbourTest(fakes.UnitCase):
         self.assertStatus('active', 'k2a', state)
         self.assertEqual('k2b', self.published(state)['backend_name'])
 
-    def test_both_serve_under_names_of_their_own(self):
+    def test_both_work_with_different_names(self):
         lock_server = {'coordination-url': 'etcd3+http://10.0.0.9'}
         self.config.update(lock_server)
         self.run_other(**lock_server)
         self.assertStatus('active', 'k2a', self.run_event())
 
-    def test_what_an_operator_adds_to_a_back_end_is_no_other_one(self):
+    def test_an_operators_own_settings_are_not_another_back_end(self):
         self.machine.write('/etc/cinder/cinder.conf.d/local.conf',
                            '[k2a]\nmax_over_subscription_ratio = 3\n')
         self.assertStatus('active', 'k2a', self.run_event())
@@ -267,7 +267,7 @@ class SecretFileTest(fakes.UnitCase):
         self.assertNoSecret(str(state.stored_states))
         self.assertNoSecret(' '.join(self.machine.commands))
 
-    def test_it_is_for_cinder_alone(self):
+    def test_only_cinder_can_read_it(self):
         self.run_event()
         mode = self.machine.path(fakes.SECRETS).stat().st_mode & 0o777
         self.assertEqual(0o640, mode)
@@ -292,7 +292,7 @@ class SecretFileTest(fakes.UnitCase):
             **self.config, 'tls-ca': fakes.OTHER_PEM})
         self.assertNotEqual(self.revision(before), self.revision(after))
 
-    def test_a_hook_that_failed_after_writing_is_made_up_for(self):
+    def test_recovery_from_a_hook_that_failed_after_writing(self):
         before = self.run_event()
         secret = self.rotated('new')
         self.again(before, secrets=[secret])
@@ -309,7 +309,7 @@ class SecretFileTest(fakes.UnitCase):
         self.assertFalse(
             self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
 
-    def test_certificates_of_a_back_end_go_with_it(self):
+    def test_certificates_are_removed_with_their_back_end(self):
         config = {**self.config, 'tls-ca': fakes.PEM}
         state = self.run_event(config={**config, 'backend_name': 'k2a,k2b'})
         directory = self.machine.path(f'/etc/cinder/{fakes.APP}')
@@ -324,7 +324,7 @@ class SecretFileTest(fakes.UnitCase):
         self.again(self.run_event(), self.context.on.remove())
         self.assertIsNone(self.machine.read(fakes.SECRETS))
 
-    def test_the_end_of_a_unit_beside_compute_leaves_that_of_cinder(self):
+    def test_the_end_of_a_unit_on_nova_leaves_that_of_cinder(self):
         self.config['tls-ca'] = fakes.PEM
         self.run_event()
         compute = testing.SubordinateRelation(
@@ -337,7 +337,7 @@ class SecretFileTest(fakes.UnitCase):
         self.assertTrue(
             self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
 
-    def test_a_machine_without_cinder_is_told(self):
+    def test_a_machine_without_cinder_is_reported(self):
         self.machine.missing_groups.add('cinder')
         self.assertStatus('blocked', 'cannot be written: no such group',
                           self.run_event())

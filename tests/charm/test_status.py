@@ -33,7 +33,7 @@ class StatusTest(fakes.UnitCase):
                           '8 portals$', state)
         self.assertEqual('1.2.3', state.workload_version)
 
-    def test_each_back_end_is_told(self):
+    def test_each_back_end_is_reported(self):
         self.config['backend_name'] = 'k2a,k2b'
         self.machine.backends = [fakes.backend('k2a'), fakes.backend('k2b')]
         self.assertStatus('active', '^k2a: .* portals; k2b: .* portals$',
@@ -68,7 +68,7 @@ class StatusTest(fakes.UnitCase):
         self.assertStatus('blocked', '^k2b: now; k2a: later$',
                           self.run_event())
 
-    def test_warnings_are_told_of_what_works(self):
+    def test_warnings_follow_the_status_of_working_back_ends(self):
         self.config.update({'tls-verify': False})
         self.machine.backends = [fakes.backend(
             warnings=[fakes.finding('ports', 'one port is down')])]
@@ -76,7 +76,7 @@ class StatusTest(fakes.UnitCase):
             'active', '8 portals; k2a: one port is down; k2a: the certificate '
             'is not verified; set tls-ca', self.run_event())
 
-    def test_the_array_that_is_replicated_to_counts(self):
+    def test_problems_of_replication_targets_block(self):
         self.machine.backends = [fakes.backend(targets=[fakes.target(
             problems=[fakes.finding('peer', 'make it a peer')])])]
         self.assertStatus('blocked', '^k2a: replication to dr: make it a peer',
@@ -93,12 +93,12 @@ class StatusTest(fakes.UnitCase):
             warnings=[fakes.finding('certificate', 'is not verified')])]
         self.assertStatus('active', ', 1 port$', self.run_event())
 
-    def test_an_array_of_which_little_is_known(self):
+    def test_an_array_that_reports_little(self):
         self.machine.backends = [fakes.backend(
             array=None, capacity=None, ports=[], protocol=None)]
         self.assertStatus('active', '^k2a: 0 ports$', self.run_event())
 
-    def test_a_password_of_old_works_and_is_warned_of(self):
+    def test_an_old_password_option_works_with_a_warning(self):
         del self.config['credentials']
         self.config.update(san_user='me', san_password='hush$')
         state = self.run_event()
@@ -108,7 +108,7 @@ class StatusTest(fakes.UnitCase):
         self.assertIn('san_login = me\nsan_password = hush\\$\n',
                       self.machine.read(fakes.SECRETS))
 
-    def test_a_secret_wins_over_the_password_of_old(self):
+    def test_a_secret_overrides_an_old_password_option(self):
         self.config.update(san_user='me', san_password='hush')
         self.run_event()
         self.assertNoSecret(self.machine.read(fakes.SECRETS).replace(
@@ -146,11 +146,11 @@ class StatusTest(fakes.UnitCase):
     @ddt.data(('hush\nhush', 'me', 'password: line breaks'),
               ('hush', 'm:e', 'the username has a colon'))
     @ddt.unpack
-    def test_a_secret_that_cannot_be_carried(self, password, user, expected):
+    def test_a_secret_that_cannot_be_stored(self, password, user, expected):
         self.secret = self.new_secret(password, user, id=self.secret.id)
         self.assertStatus('blocked', expected, self.run_event())
 
-    def test_two_secrets_for_one_place(self):
+    def test_two_secrets_for_one_option(self):
         others = [self.new_secret(f'hush,{number}') for number in range(2)]
         self.config['replication-devices'] = '\n'.join(
             f'- {{backend-id: t{number}, san-ip: 10.9.0.{number}, '
@@ -183,7 +183,7 @@ class StatusTest(fakes.UnitCase):
 
 class CheckTest(fakes.UnitCase):
 
-    def test_it_sees_what_cinder_sees_in_a_file_for_root_alone(self):
+    def test_it_reads_the_options_from_a_file_for_root_only(self):
         self.config['backend_name'] = 'k2a,k2b'
         self.run_event()
         self.assertIn('[DEFAULT]\nenabled_backends = k2a,k2b\n',
@@ -199,7 +199,7 @@ class CheckTest(fakes.UnitCase):
         self.run_event()
         self.assertEqual(1, len(self.machine.ran('k2-admin check')))
 
-    def test_it_does_not_run_while_options_are_wrong(self):
+    def test_it_does_not_run_while_options_are_invalid(self):
         self.config['protocol'] = 'nfs'
         self.run_event()
         self.assertEqual([], self.machine.ran('k2-admin check'))
@@ -208,16 +208,16 @@ class CheckTest(fakes.UnitCase):
         self.machine.failing['k2-admin check'] = answer
         self.assertStatus('blocked', pattern, self.run_event())
 
-    def test_one_that_hangs_is_told(self):
+    def test_a_check_that_hangs_is_reported(self):
         self.fails(machine.Failed('k2-admin did not finish within 35 seconds'),
                    'could not be checked: k2-admin did not finish within 35')
         self.assertFalse(list(self.root.glob('root/run/**/check.conf')))
 
-    def test_one_that_an_old_driver_does_not_know_is_told(self):
+    def test_an_old_driver_without_the_check_is_reported(self):
         self.fails(machine.Result(2, '', 'usage: ...'),
                    'the driver is too old')
 
-    def test_one_that_breaks_is_told_by_its_last_line(self):
+    def test_a_failed_check_is_reported_with_its_last_line(self):
         self.fails(machine.Result(1, 'no json', 'Traceback\nOops: why\n'),
                    'k2-admin check failed: Oops: why')
 
@@ -229,7 +229,7 @@ class ComputeTest(fakes.UnitCase):
         self.relation = testing.SubordinateRelation(
             'juju-info', remote_app_name='nova-compute')
 
-    def test_only_what_volumes_need_is_put_there(self):
+    def test_only_what_volumes_need_is_installed(self):
         state = self.run_event(
             self.context.on.relation_created(self.relation))
         self.assertStatus('active', 'this machine can reach volumes', state)
@@ -297,7 +297,7 @@ class ComputeTest(fakes.UnitCase):
         self.assertEqual('node.session.nr_sessions = 2\n',
                          self.machine.read(file))
 
-    def test_multipath_of_one_back_end_alone(self):
+    def test_multipath_of_one_back_end_only(self):
         self.config.update(is_multipath_enabled=False, backends=(
             'k2b: {is_multipath_enabled: true, protocol: fc}'))
         self.run_event()
