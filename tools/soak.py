@@ -14,12 +14,12 @@
 
     python -m tools.soak [--minutes N] [--seed N] [--round N]
 
-Each round draws the behaviors and refusals of two simulated arrays, fills
-them with objects of strangers, runs random operations of the driver through
-Cinder's volume manager, deletes everything through Cinder, and checks that
-nothing is left and that no stranger's object has changed. An operation may
-fail with an error. Prints a line per round, and a summary. The first round
-that is wrong ends it, with what repeats it; the exit status is 1 then.
+Each round draws the behaviors and refusals of two simulated arrays, creates
+foreign objects on them, runs random operations of the driver through Cinder's
+volume manager, deletes everything through Cinder, and checks that nothing is
+left and that no foreign object has changed. An operation may fail with an
+error. Prints a line per round, and a summary. It stops after the first round
+that fails, prints how to repeat it, and exits with status 1.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def run(seed: int, first: int, deadline: float | None) -> int:
         line, wrong = run_round(seed, number)
         print(line, flush=True)
         if wrong:
-            print(f'{wrong}\nwrong. To repeat: make soak SEED={seed} '
+            print(f'{wrong}\nfailed. To repeat: make soak SEED={seed} '
                   f'ROUND={number}')
             return 1
         if deadline is None or time.monotonic() >= deadline:
@@ -72,7 +72,7 @@ def run(seed: int, first: int, deadline: float | None) -> int:
         number += 1
     print(f'seed {seed}: {number - first + 1} rounds in '
           f'{(time.monotonic() - begin) / 60:.1f} minutes, nothing left, no '
-          'stranger touched')
+          'foreign object changed')
     return 0
 
 

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Random operations on random arrays, among objects of strangers."""
+"""Random operations on random arrays that also have foreign objects."""

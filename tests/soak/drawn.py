@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How an array behaves, drawn at random.
+"""Random behaviors of an array.
 
-A behavior that no real array can combine with a refusal is left out: see
-``behaviors``. Numbers come from ``RANGES``; behaviors in ``FIXED`` are not
-drawn.
+Combinations of behaviors and refusals that no real array can have are
+excluded: see ``behaviors``. Numbers come from ``RANGES``; behaviors in
+``FIXED`` are not drawn.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from typing import Any
 from k2_sim import profiles
 from tests.matrix import rows
 
-#: Values of behaviors that are numbers.
+#: Values of numeric behaviors.
 RANGES: dict[str, tuple[float, ...]] = {
     'page_size': (2, 5, 1000), 'linger_reads': (1, 3),
     'linger_seconds': (5.0, 60.0), 'delete_seconds': (1.0, 20.0),
@@ -36,27 +36,27 @@ RANGES: dict[str, tuple[float, ...]] = {
 FIXED: dict[str, str] = {
     'rest_api_version': 'the driver does not start below 2.1',
     'state': 'an array that is not online is for other tests',
-    'serve_any_state': 'it says nothing while the array is online',
+    'serve_any_state': 'it has no effect while the array is online',
     'name_limit': 'shorter names are refused when the service starts',
     'full': 'is changed during a round',
-    'bulk': 'the features have it',
+    'bulk': 'covered by refused features',
     'scsi_product': 'hosts here have no kernel',
     'control_lun': 'hosts here have no kernel',
-    'reuse_ids': 'is always on', 'refuse_unlisted': 'drawn by itself',
-    'refuse_only': 'drawn by itself'}
-#: Objects of a page that may not be all of an array.
+    'reuse_ids': 'is always on', 'refuse_unlisted': 'drawn separately',
+    'refuse_only': 'drawn separately'}
+#: Size of a page that may not hold all objects of an array.
 SHORT_PAGE = 20
-# How often a behavior is not the usual one.
+# Probability that a behavior is not the default.
 _UNUSUAL = 0.25
-# What the known requests do not have, so no array can demand it of all.
+# Fields that the known requests lack, so an array cannot require them.
 _NOT_ON_THE_FLOOR = ('session_policies_required', 'session_name_required')
 
 
 def behaviors(draw: random.Random) -> dict[str, Any]:
-    """Behaviors of an array, refusals among them.
+    """Return behaviors of an array, including refusals.
 
-    An array without requests that delete initiators deletes hosts with
-    theirs, for nobody could delete a host there.
+    An array that refuses to delete initiators deletes hosts together with
+    them; otherwise no client could delete a host.
     """
     found: dict[str, Any] = {'reuse_ids': True, 'clones_movable': True}
     for field in dataclasses.fields(profiles.Behaviors):
@@ -69,8 +69,8 @@ def behaviors(draw: random.Random) -> dict[str, Any]:
             found.update(dict.fromkeys(_NOT_ON_THE_FLOOR, False))
         if not found['refuse_only'] or any(
                 each.startswith('GET') for each in found['refuse_only']):
-            # Nobody can see more than the first page. It has all of one
-            # host or group, but not all of an array.
+            # No client can read more than the first page. It holds all
+            # objects of one host or group, but not all of an array.
             found['page_size'] = draw.choice((SHORT_PAGE, 1000))
     return found
 
@@ -86,7 +86,7 @@ def _value(draw: random.Random, field: Any) -> Any:
 
 
 def _refusal(draw: random.Random) -> dict[str, Any]:
-    """Nothing is refused, or some features, or all that is not known."""
+    """Refuse nothing, or some features, or everything that is not known."""
     kind = draw.choice(('none', 'some', 'some', 'all'))
     some = draw.sample(rows.ROWS, draw.randint(1, 6))
     return {

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One round: random operations on random arrays, then nothing is left."""
+"""One round: random operations on random arrays; nothing may be left."""
 
 from collections.abc import Callable
 import itertools
@@ -29,11 +29,11 @@ from tests.functional import images
 from tests.functional import learned
 from tests.functional import replicated
 from tests.soak import drawn
-from tests.soak import strangers
+from tests.soak import foreign_objects
 
 OPERATIONS = 25
-# Volumes of strangers; more than a short page has now and then.
-_STRANGERS = (1, 2, 3, 4, drawn.SHORT_PAGE + 5)
+# Numbers of foreign volumes; the last one exceeds a short page.
+_FOREIGN_VOLUMES = (1, 2, 3, 4, drawn.SHORT_PAGE + 5)
 # These are always bugs.
 _BUGS = (TypeError, KeyError, AttributeError, IndexError, AssertionError,
          NameError, UnicodeError)
@@ -47,9 +47,9 @@ class NothingToDoError(Exception):
 
 
 class Round(images.ImagesTest, replicated.ReplicatedTest):
-    """Two arrays, two back ends on them, and strangers on both.
+    """Two arrays with foreign objects, and two back ends on them.
 
-    :ivar seed: with the number of the round it decides on everything
+    :ivar seed: determines everything, with the number of the round
     :ivar number: of the round
     :ivar other: the back end that volumes migrate to, and back from
     """
@@ -65,8 +65,8 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         self.profile = self.draw.choice(('k2', 'sdp'))
         self.counts = {'done': 0, 'refused': 0}
         self.errors: list[str] = []
-        # Ids of Cinder's objects decide on names, and names on order.
-        # Threads ask for them, too: what they take must not be missing here.
+        # Ids of Cinder's objects determine names, and names the order. They
+        # have a generator of their own, because threads use it, too.
         ids = random.Random(f'{self.seed}/{self.number}/ids')  # nosec
         self.enterContext(mock.patch.object(uuid, 'uuid4', lambda: uuid.UUID(
             int=ids.getrandbits(128), version=4)))
@@ -77,30 +77,30 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         self.disks.scale = 256
 
     def install_disks(self, *served: arrays.Served) -> disks.Disks:
-        """Disks of both arrays, as volumes move between them."""
+        """Install disks of both arrays, because volumes migrate."""
         return super().install_disks(self.primary, self.secondary)
 
     def retire_all(self) -> None:
-        """Take new arrays: others have learnt of those that there are."""
+        """Use new arrays: verdicts on the existing ones may be cached."""
         self._before = arrays.give_up()
         self.addCleanup(lambda: [one.stop() for one in self._before])
 
     def use(self, protocol: str, profile: str | None = None, **options: Any
             ) -> backend.Backend:
-        """Take two arrays with strangers, then let them misbehave."""
+        """Take two arrays with foreign objects, and set their behaviors."""
         learned.forget()
         self.primary, self.secondary = arrays.pair(self.profile)
         self.array, self.admin = self.primary, self.primary.admin
-        self.strangers = {array: strangers.Strangers(array, self.draw)
-                          for array in (self.primary, self.secondary)}
+        self.foreign = {array: foreign_objects.ForeignObjects(array, self.draw)
+                        for array in (self.primary, self.secondary)}
         self.hosts = [self.host() for _ in range(3)]
-        for array, others in self.strangers.items():
-            for _ in range(self.draw.choice(_STRANGERS)):
+        for array, others in self.foreign.items():
+            for _ in range(self.draw.choice(_FOREIGN_VOLUMES)):
                 others.add_volume()
             if self.draw.random() < 0.3:
                 others.add_host(self.hosts[0])
         self.behaviors = drawn.behaviors(self.draw)
-        for array in self.strangers:
+        for array in self.foreign:
             array.control.set_behaviors(**self.behaviors)
         if self.draw.random() < 0.6:
             options['replication_device'] = self.device()
@@ -112,21 +112,21 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         return self.backend
 
     def _other(self, protocol: str) -> backend.Backend:
-        """A back end on one of the arrays."""
+        """Return a second back end on one of the arrays."""
         self.array = self.draw.choice((self.primary, self.secondary))
         found = self.own(protocol)
         self.array = self.primary
         return found
 
     def left(self) -> dict[str, int]:
-        """How much is on the arrays that is not of strangers.
+        """Count the objects on the arrays that are not foreign.
 
         CHAP profiles stay where the array does not delete them.
         """
         stay = [resource for resource in ('host_auth_profiles',)
                 if f'DELETE {resource}/#' in self.behaviors['refuse_only']]
         return {f'{array.array.name} {resource}': len(rows)
-                for array, others in self.strangers.items()
+                for array, others in self.foreign.items()
                 for resource, rows in others.left().items()
                 if resource not in stay}
 
@@ -140,11 +140,11 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
             choices += self._replication()
         for _ in range(OPERATIONS):
             self._attempt(self.draw.choice(choices))
-            self._see_strangers()
+            self._check_foreign()
         self._clear_up()
 
     def _attempt(self, operation: Callable[[], Any]) -> None:
-        """One operation; it may be refused."""
+        """Run one operation; it may be refused."""
         try:
             operation()
             self.counts['done'] += 1
@@ -158,7 +158,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
             self.counts['refused'] += 1
 
     def _volume(self, *statuses: str) -> Any:
-        """Some volume in one of these states."""
+        """Return a random volume in one of these states."""
         found = [volume for volume in self.backend.volumes()
                  if volume.status in (statuses or ('available', 'in-use'))]
         if not found:
@@ -245,7 +245,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
 
     def _others(self) -> list[Callable[[], Any]]:
         api = self.backend
-        others = self.strangers[self.primary]
+        others = self.foreign[self.primary]
 
         def manage() -> None:
             wanted = others.add_volume(plain=True)
@@ -278,15 +278,15 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
             found = self._group()
             api.update_group(found, remove=api.members(found)[:1])
 
-        def stranger() -> None:
-            others = self.strangers[self.draw.choice(
+        def delete_foreign() -> None:
+            others = self.foreign[self.draw.choice(
                 (self.primary, self.secondary))]
             others.remove_volume()
             others.add_volume()
 
         def fill() -> None:
             full = self.draw.random() < 0.3
-            for array in self.strangers:
+            for array in self.foreign:
                 array.control.set_behaviors(full=full)
 
         def wait() -> None:
@@ -296,8 +296,8 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
             api.stats()
 
         return [manage, manage, retype, migrate, migrate_back, group,
-                group_snapshot, move, leave, stranger, stranger, stranger,
-                fill, wait, stats]
+                group_snapshot, move, leave, delete_foreign,
+                delete_foreign, delete_foreign, fill, wait, stats]
 
     def _replication(self) -> list[Callable[[], Any]]:
         api = self.backend
@@ -323,13 +323,13 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
 
     # Invariants
 
-    def _see_strangers(self) -> None:
-        self.assertEqual([], [text for others in self.strangers.values()
+    def _check_foreign(self) -> None:
+        self.assertEqual([], [text for others in self.foreign.values()
                               for text in others.changes()],
                          f'after {self.errors[-1:]}')
 
     def _clear_up(self) -> None:
-        for array in self.strangers:
+        for array in self.foreign:
             array.control.set_behaviors(full=False)
         for _ in range(3):
             if not self.backend.service().active_backend_id:
@@ -339,14 +339,14 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         self.backend.enable()
         self.backend.delete_everything()
         self.other.delete_everything()
-        self._see_strangers()
+        self._check_foreign()
         self.clock.sleep(600)
         self.assertEqual({}, self.left(), str([
-            others.left() for others in self.strangers.values()]))
+            others.left() for others in self.foreign.values()]))
 
 
 def test_case(seed: int, number: int) -> Round:
-    """The round of a seed with a number, ready to run."""
+    """Return the round with a seed and a number, ready to run."""
     kind = type(f'Round{number}', (Round,), {
         'seed': seed, 'number': number, 'runTest': Round.run_operations})
     made: Round = kind('runTest')

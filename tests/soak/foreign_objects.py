@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Foreign objects on an array."""
+"""Objects on an array that do not belong to Cinder."""
 
 from collections.abc import Iterator
 import contextlib
@@ -24,14 +24,14 @@ MIB = 1 << 20
 # Children first.
 RESOURCES = ('mappings', 'snapshots', 'host_iqns', 'host_fc_ports', 'hosts',
              'volumes', 'volume_groups')
-# What changes of a host when Cinder maps volumes to it.
+# Fields of a host that change when Cinder maps volumes to it.
 _VOLATILE = {'hosts': ('volumes_count', 'views_count')}
 
 
-class Strangers:
-    """What an administrator has made on an array, and how it must stay.
+class ForeignObjects:
+    """Objects that an administrator created on an array; they must not change.
 
-    :param draw: what decides on names and numbers
+    :param draw: random generator for names and numbers
     """
 
     def __init__(self, array: arrays.Served, draw: random.Random) -> None:
@@ -44,7 +44,7 @@ class Strangers:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Let the array serve its administrator in the usual way."""
+        """Let the array behave normally for its administrator."""
         control = self._array.control
         before = control.behaviors()
         control.set_behaviors(full=False, create_reply='object')
@@ -59,7 +59,7 @@ class Strangers:
         return made
 
     def _name(self) -> tuple[str, str, str]:
-        """Names of a group, a volume and a snapshot, maybe like Cinder's."""
+        """Return names of a group, volume and snapshot; some like Cinder's."""
         self._numbers += 1
         if self._draw.random() < 0.5:
             key = str(uuid.UUID(int=self._draw.getrandbits(128), version=4))
@@ -68,7 +68,7 @@ class Strangers:
                      for kind in ('-g', '-v', '-s'))
 
     def add_volume(self, *, plain: bool = False) -> Any:
-        """A volume in its own group, with a snapshot if not plain."""
+        """Create a volume in its own group; if not plain, maybe with more."""
         with self._at_work():
             return self._add_volume(plain)
 
@@ -100,7 +100,7 @@ class Strangers:
                    volume={'ref': f'/volumes/{volume["id"]}'})
 
     def add_host(self, connector: dict[str, Any]) -> None:
-        """A host of Cinder's, as administrators have defined it."""
+        """Create a host of Cinder's, as an administrator would."""
         with self._at_work():
             self._add_host(connector)
 
@@ -114,7 +114,7 @@ class Strangers:
             self._make('host_fc_ports', host=ref, pwwn=wwpn)
 
     def remove_volume(self) -> None:
-        """Delete some volume with all that it has; its ids come back."""
+        """Delete a random volume and its other objects; ids get reused."""
         if not self._objects['volumes']:
             return
         key = self._draw.choice(sorted(self._objects['volumes']))
@@ -133,7 +133,7 @@ class Strangers:
         self._refresh()
 
     def give(self, volume: Any) -> None:
-        """A plain volume and its group are Cinder's from now on."""
+        """Hand a plain volume and its group over to Cinder."""
         del self._objects['volumes'][volume['id']]
         group = int(volume['volume_group']['ref'].rpartition('/')[2])
         del self._objects['volume_groups'][group]
@@ -153,13 +153,13 @@ class Strangers:
         return found
 
     def _refresh(self) -> None:
-        """Take what they look like now as how they must stay."""
+        """Update the expected state of all objects."""
         for resource, rows in self._objects.items():
             now = {row['id']: row for row in self._admin.list(resource)}
             rows.update({id: now[id] for id in rows})
 
     def left(self) -> dict[str, list[Any]]:
-        """What is on the array in addition, by resource."""
+        """Return all other objects on the array, by resource."""
         return {resource: mine for resource, objects
                 in self._array.control.leftovers().items()
                 if (mine := [row for row in objects if row['id']
@@ -168,7 +168,7 @@ class Strangers:
                                       and row['hosts_count'])])}
 
     def clear(self) -> None:
-        """Remove all of them."""
+        """Delete all foreign objects."""
         for resource in RESOURCES:
             for id in self._objects[resource]:
                 self._admin.delete(resource, id)
