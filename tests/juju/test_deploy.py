@@ -12,9 +12,9 @@
 
 """The charm on a real Juju controller, with machines and the cinder charm.
 
-Needs what no other test does: a controller of a cloud with machines, charms
-from Charmhub, and an array, or k2-sim, that the machines reach. It says what
-is missing and skips itself without.
+Unlike other tests, these need a controller of a cloud with machines, charms
+from Charmhub, and an array or k2-sim that the machines can reach. If anything
+is missing, they are skipped with the reason.
 """
 
 import json
@@ -26,7 +26,7 @@ import unittest
 from tools import pack_charm
 
 # The array: K2_ADDRESS (with a port if not 443), K2_USER, K2_PASSWORD, and
-# K2_CA, a file with its authority.
+# K2_CA, a file with its certificate authority.
 NEEDED = ('K2_ADDRESS', 'K2_USER', 'K2_PASSWORD', 'K2_CA')
 CHANNEL = os.environ.get('CINDER_CHANNEL', '2024.1/stable')
 # Seconds for machines to come up and charms to install.
@@ -36,7 +36,7 @@ SECRET_FILE = '/etc/cinder/cinder.conf.d/cinder-k2.conf'
 
 
 def missing():
-    """What keeps these tests from running here, or an empty text."""
+    """Return why these tests cannot run here, or an empty string."""
     if not shutil.which('juju'):
         return 'needs a Juju controller: snap install juju, juju bootstrap'
     try:
@@ -50,7 +50,7 @@ def missing():
 
 
 class DeployTest(unittest.TestCase):
-    """One cinder with the charm next to it; each test uses what exists."""
+    """One cinder with the charm, deployed once for all tests."""
 
     @classmethod
     def setUpClass(cls):
@@ -83,7 +83,7 @@ class DeployTest(unittest.TestCase):
 
     @classmethod
     def wait(cls, word, part, seconds):
-        """Until the status of the charm's unit is so."""
+        """Wait until the charm's unit has a status."""
         def so(status):
             found = cls.unit(status)
             return found is not None and (
@@ -94,16 +94,16 @@ class DeployTest(unittest.TestCase):
 
     @staticmethod
     def unit(status):
-        """The charm's unit; cinder's may not be up yet."""
+        """Return the charm's unit; cinder's may not be up yet."""
         cinder = status.apps['cinder'].units.get('cinder/0')
         return cinder and cinder.subordinates.get('cinder-k2/0')
 
     def read(self, name):
-        """A file of the machine."""
+        """Return the text of a file on the machine."""
         return self.juju.exec('cat', name, unit='cinder/0').stdout
 
     def published(self):
-        """The data from the charm to cinder, as Juju stores it."""
+        """Return the relation data of the unit, as Juju stores it."""
         shown = json.loads(self.juju.cli(
             'show-unit', 'cinder/0', '--format', 'json'))
         return json.dumps(shown)
@@ -121,7 +121,7 @@ class DeployTest(unittest.TestCase):
             self.assertNotIn(os.environ['K2_PASSWORD'], text)
 
     def test_a_new_revision_of_the_secret(self):
-        """A wrong one is noticed, and so is that it is mended."""
+        """A wrong password is detected, and so is its correction."""
         account = {'username': os.environ['K2_USER']}
         before = self.read('/etc/cinder/cinder.conf')
         self.juju.update_secret('k2', {**account, 'password': 'wrong'})
@@ -139,8 +139,8 @@ class DeployTest(unittest.TestCase):
             self.assertTrue(task.success, name)
             self.assertNotIn(os.environ['K2_PASSWORD'], str(task.results))
 
-    def test_a_typing_error(self):
-        """The back end stays as it was."""
+    def test_an_invalid_option(self):
+        """The back end is not changed."""
         before = self.read('/etc/cinder/cinder.conf')
         self.juju.config('cinder-k2', {'protocol': 'smoke signals'})
         self.wait('blocked', 'protocol', SOON)

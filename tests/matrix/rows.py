@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The capabilities that an array may lack, as the simulator knows them.
+"""The capabilities that an array may lack, in the simulator's terms.
 
-The driver's own list is in ``cinder_k2.rest.capabilities``; these are the
-requests that it is about, in the form of the switch ``refuse_only``.
+The driver's own list is in ``cinder_k2.rest.capabilities``; this one has the
+corresponding requests, in the form of the behavior ``refuse_only``.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ BOTH = ('iscsi', 'fc')
 class Row:
     """A capability.
 
-    :ivar name: as the driver's log has it, or the part that is common
+    :ivar name: as in the driver's log, or a common prefix
     :ivar features: what the array refuses
     :ivar protocols: the transports on which it matters
     :ivar script: the operations to run, see ``test_matrix``
-    :ivar profile: the array that offers everything else
-    :ivar more: further behaviors that such an array must have
+    :ivar profile: the array that supports everything else
+    :ivar more: other behaviors that such an array must have
     """
 
     name: str
@@ -44,11 +44,11 @@ class Row:
     more: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        """Return what names its tests."""
+        """Return the prefix of the names of its tests."""
         return f'{self.script}_{self.name}'
 
 
-# Who cannot delete initiators must be able to delete hosts with theirs.
+# If initiators cannot be deleted, it must be possible to delete their hosts.
 _WITH_INITIATORS = (('delete_host_with_initiators', True),)
 
 VOLUMES = (
@@ -65,7 +65,7 @@ VOLUMES = (
     Row('lists:volsnaps', ('GET volsnaps',)),
     Row('lists:host_iqns', ('GET host_iqns',)),
     Row('lists:host_fc_ports', ('GET host_fc_ports',), ('fc',)),
-    # Who cannot find initiators cannot delete them.
+    # A client that cannot find initiators cannot delete them.
     Row('searches:host_iqns', ('GET host_iqns *',), more=_WITH_INITIATORS),
     Row('searches:host_fc_ports', ('GET host_fc_ports *',), ('fc',)),
     Row('searches:volumes', ('GET volumes *',)),
@@ -125,13 +125,13 @@ REPLICATION = (
     Row('deletions:replication/peer_volumes', (
         'DELETE replication/peer_volumes/#',), script='replication'))
 
-#: All of them.
+#: All capabilities.
 ROWS = (*VOLUMES, *CHAP, *REPLICATION)
 
 
 def cases(script: str, protocol: str, profile: str
           ) -> Iterator[tuple[Row, str]]:
-    """The rows of a script with each way of refusing."""
+    """Yield the rows of a script, each with every kind of refusal."""
     for row in ROWS:
         if (row.script, row.profile) == (script, profile) and (
                 protocol in row.protocols):

@@ -12,11 +12,11 @@
 
 """What works on an array that lacks one capability.
 
-A script of operations runs twice: first the driver learns, then its calls
-are counted and compared with those on an array that has everything. What
-in-tree Cinder can do must work; anything else may be refused, in words that
-name what the array lacks. Each test attaches what it found to its result,
-for ``tools.capability_matrix``.
+A script of operations runs twice: the driver learns in the first run, and in
+the second its calls are counted and compared with those on an array that lacks
+nothing. What the in-tree driver can do must work; anything else may be refused
+with a message that names what the array lacks. Each test attaches its findings
+to its result, for ``tools.capability_matrix``.
 """
 
 import collections
@@ -37,7 +37,7 @@ from tests.functional import replicated
 from tests.matrix import rows
 
 MIB = 1 << 20
-# What the array said, or Cinder about what depends on what was refused.
+# Parts of errors of the array, or of Cinder for dependent operations.
 _REASONS = ('offer', 'HTTP', 'group_snapshot', 'existing snapshots')
 Calls = collections.Counter[str]
 _complete: dict[tuple[str, ...], dict[str, Calls]] = {}
@@ -45,7 +45,7 @@ _complete: dict[tuple[str, ...], dict[str, Calls]] = {}
 
 def cases(script: str, protocol: str,
           profile: str = 'sdp') -> Callable[..., Any]:
-    """Return a test for each row of a script, in each way of refusing."""
+    """Return a test for each row of a script and each kind of refusal."""
     def examine(test: 'MatrixTest', row: rows.Row, refusal: str) -> None:
         test.examine(row, refusal)
 
@@ -58,15 +58,15 @@ def cases(script: str, protocol: str,
 
 
 class MatrixTest(base.FunctionalTest):
-    """An array that lacks something, and a service that must find out."""
+    """An array that lacks a capability, and a service that detects this."""
 
     profile = 'sdp'
     keeps_budgets = False
     has_learned = False
     script = 'volumes'
-    # In-tree Cinder has these; they must work.
+    # Operations of the in-tree driver; they must work.
     in_tree: frozenset[str] = frozenset()
-    # What may stay on an array that refuses to find or delete it.
+    # Resources that may remain on an array that refuses to delete them.
     may_stay: tuple[str, ...] = ()
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
@@ -74,7 +74,7 @@ class MatrixTest(base.FunctionalTest):
         return self.own(protocol, **options)
 
     def arrays(self) -> tuple[arrays.Served, ...]:
-        """Those that lack it."""
+        """Return the arrays that lack the capability."""
         return (self.array,)
 
     def examine(self, row: rows.Row, refusal: str) -> None:
@@ -106,7 +106,7 @@ class MatrixTest(base.FunctionalTest):
         return self.options
 
     def _normal(self) -> dict[str, Calls]:
-        """What each operation asks an array that has everything."""
+        """Return the calls by operation, on an array that lacks nothing."""
         key = (self.script, self.protocol, self.profile)
         if key not in _complete:
             self.own(self.protocol, **self.settings())
@@ -136,7 +136,7 @@ class MatrixTest(base.FunctionalTest):
     # The script
 
     def run_script(self) -> dict[str, Calls]:
-        """Run it, and clear up; the calls by operation."""
+        """Run the script and clean up; return the calls by operation."""
         self.errors: dict[str, str] = {}
         self._done: dict[str, Calls] = {}
         self.operations()
@@ -150,12 +150,12 @@ class MatrixTest(base.FunctionalTest):
         return self._done
 
     def operations(self) -> None:
-        """All operations, in an order that works."""
+        """Run all operations, in an order that works."""
         raise NotImplementedError
 
     def do(self, name: str, call: Callable[..., Any], *args: Any,
            **kwargs: Any) -> Any:
-        """One operation; None if it fails, or an argument is missing."""
+        """Run an operation; return None if it fails or an argument is None."""
         if any(argument is None for argument in args):
             return None
         for array in self.arrays():
@@ -177,7 +177,7 @@ class MatrixTest(base.FunctionalTest):
 def _words(error: BaseException) -> str:
     cause = getattr(error, 'cause', None) or error
     text = ' '.join(str(cause).split())
-    # Of objects there is no end; the words count.
+    # Without ids, the same errors have the same text.
     text = re.sub(r'\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b', '*', text)
     return re.sub(r'127\.0\.0\.1:\d+', 'array', text)
 
@@ -215,7 +215,7 @@ class VolumesTest(MatrixTest, disks.DisksTest):
         self._attachments(volume, other)
         self._managed()
         self._groups()
-        # The figures of the start are old by then.
+        # Statistics from the start are no longer cached by then.
         self.clock.sleep(600)
         self.do('statistics', self.backend.stats)
         self.do('list manageable volumes', self.backend.manageable)
@@ -257,7 +257,7 @@ class VolumesTest(MatrixTest, disks.DisksTest):
         self.do('leave a group', self.backend.update_group, group,
                 remove=[member] if member else [])
         if self.backend.group(group.id).status != 'available':
-            # Cinder goes on with it only after an operator has reset it.
+            # Cinder accepts it only after an operator has reset its status.
             self.do('delete group', self.backend.delete_group, group)
             return
         taken = self.do('create group snapshot',
