@@ -75,7 +75,7 @@ class SectionsTest(unittest.TestCase):
             '[DEFAULT]\na = 1\n\n[k2-b]\nb = 1\n\n[k2]\nnew = 1\n',
             back_ends.replace_section(text, 'k2', '[k2]\nnew = 1\n'))
 
-    def test_no_secret_no_section(self):
+    def test_no_section_without_secrets(self):
         self.assertEqual('', back_ends.section('k2', []))
 
 
@@ -95,14 +95,14 @@ class ChecksTest(unittest.TestCase):
         for text in ('a\nb', 'a\rb', 'a\0b', 'a\x85b', 'a\x1bb'):
             self.assertIn('control character', self.error(plain=text))
 
-    def test_an_option_that_repeats(self):
+    def test_an_option_with_several_values(self):
         lines = back_ends.validate(
             {'k2': {'device': 'a:1,b:2\na:3\n'}}, self.known)
         self.assertEqual({'k2': [('device', 'a:1,b:2'), ('device', 'a:3')]},
                          lines)
 
     def test_the_last_value_is_used(self):
-        """Also for an option and its file."""
+        """This includes an option and the option that names its file."""
         with tempfile.NamedTemporaryFile('w') as file:
             file.write('from file')
             file.flush()
@@ -122,7 +122,7 @@ class ChecksTest(unittest.TestCase):
         self.assertIn('pin has an invalid value', self.error(pin='Sesame'))
         self.assertNotIn('Sesame', self.error(pin='Sesame'))
 
-    def test_secrets_are_known_as_such(self):
+    def test_secret_options(self):
         known = back_ends.known_options()
         secret = {name for name, option in known.items() if option.secret}
         self.assertLessEqual(
@@ -159,7 +159,7 @@ class ShellTest(harness.Case, unittest.TestCase):
             self.assertEqual(text, self.stack.option('k2-iscsi', name), name)
 
     def test_precedence(self):
-        """Also for two back ends whose names begin the same."""
+        """This includes two back ends whose names have the same prefix."""
         password = self.stack.dest / 'password'
         password.write_text('d')
         self.stack.local(

@@ -205,7 +205,7 @@ class ChoicesTest(harness.Case, harness.unittest.TestCase):
         self.assertNotIn('nodedup', self.stack.log('openstack'))
         self.assertNotIn('start_service', self.stack.log('machine'))
 
-    def test_beside_another_back_end(self):
+    def test_next_to_another_back_end(self):
         self.stack.local('CINDER_ENABLED_BACKENDS=lvm:lvm-1,k2:k2.a',
                          'K2_CHECK=False', 'K2_BACKEND_k2_a_san_login=x')
         self.stack.check_run('stack')
@@ -246,7 +246,7 @@ class ChoicesTest(harness.Case, harness.unittest.TestCase):
 
 
 class DataPlaneTest(harness.Case, harness.unittest.TestCase):
-    """The data plane and its user; tests/e2e tests that it works."""
+    """The data plane that is chosen, and its user; tests/e2e runs it."""
 
     PORTALS = 'K2_SIM_PORTALS=127.104.7.1,127.104.7.2'
 
@@ -256,7 +256,7 @@ class DataPlaneTest(harness.Case, harness.unittest.TestCase):
         self.stack.run('stack', **environ)
         return self.stack.command('k2-sim-1')
 
-    def test_by_itself(self):
+    def test_automatic_choice(self):
         """tgt if it is installed and the portals are free."""
         command = self.plane('K2_DATA_PLANE=auto')
         user, plane = 'root', 'tgt'
@@ -268,7 +268,7 @@ class DataPlaneTest(harness.Case, harness.unittest.TestCase):
         self.assertIn(f'--data-plane {plane} ', command)
         self.assertNotIn('--require-data-plane', command)
 
-    def test_as_asked(self):
+    def test_requested_data_plane(self):
         command = self.plane('K2_DATA_PLANE=lio')
         self.assertIn('--data-plane lio --require-data-plane', command)
 
@@ -276,7 +276,7 @@ class DataPlaneTest(harness.Case, harness.unittest.TestCase):
         command = self.plane('K2_DATA_PLANE=auto', 'K2_ALL_protocol=FC')
         self.assertIn('--data-plane none', command)
 
-    def test_beside_the_tgt_of_cinder(self):
+    def test_next_to_the_tgt_of_cinder(self):
         """It will bind to all addresses."""
         helper = 'CINDER_TARGET_HELPER=tgtadm'
         self.assertIn('--data-plane none',
@@ -293,7 +293,7 @@ class DataPlaneTest(harness.Case, harness.unittest.TestCase):
                                 'K2_DATA_PLANE=none')
 
     def test_tgt_is_installed(self):
-        """And its service is disabled, which would bind to all addresses."""
+        """Its service, which would bind to all addresses, is disabled."""
         for family, package, service in (
                 ('debian', 'tgt', 'tgt'),
                 ('fedora', 'scsi-target-utils', 'tgtd')):
@@ -304,7 +304,7 @@ class DataPlaneTest(harness.Case, harness.unittest.TestCase):
                           self.stack.log('machine'))
 
     def test_tgt_cannot_be_installed(self):
-        """An error if it was requested, also for Fibre Channel."""
+        """This is an error if tgt was requested, also for Fibre Channel."""
         for protocol in ('iSCSI', 'FC'):
             self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt',
                              f'K2_ALL_protocol={protocol}')

@@ -87,7 +87,7 @@ class ZuulTest(unittest.TestCase):
         for name in tempest:
             self.assertIn('simulator', name)
 
-    def test_what_cinder_asks_for(self):
+    def test_requirements_of_cinder(self):
         """Changes of os-brick are tested, with both protocols and suites."""
         base = self.jobs['cinder-k2-tempest-base']
         self.assertLessEqual(
@@ -118,7 +118,7 @@ class ZuulTest(unittest.TestCase):
             self.assertEqual(irrelevant, any(
                 re.search(pattern, path) for pattern in patterns), path)
 
-    def test_the_plugin_takes_the_variables(self):
+    def test_the_plugin_accepts_the_variables(self):
         harness.require_curl(self)
         for job in self.concrete():
             with self.subTest(job['name']):
