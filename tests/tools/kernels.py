@@ -22,7 +22,7 @@ from unittest import mock
 from tools.guest import machine
 from tools.guest import processor
 
-# Of the kernel's command line it knows the directory.
+# It reads only the directory from the kernel's command line.
 _BEGIN = """\
 #!/bin/sh
 for word; do
@@ -34,9 +34,9 @@ _LIMIT = 60
 
 
 class Kernels:
-    """Guests of one test, in a directory of their own.
+    """Guests of one test, in a separate directory.
 
-    :ivar place: of the test
+    :ivar place: the directory of the test
     """
 
     def __init__(self, test):
@@ -57,7 +57,7 @@ class Kernels:
     def kernel(self, text):
         """Write the script that replaces the kernel; it can use $work.
 
-        Where nothing can run so, the test is skipped.
+        The test is skipped if guests cannot run here.
         """
         reason = machine.refused()
         if reason:

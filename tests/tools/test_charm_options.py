@@ -61,14 +61,14 @@ class MainTest(unittest.TestCase):
             status = charm_options.main(list(arguments))
         return status, out.getvalue()
 
-    def test_a_page_that_is_missing_or_old_is_told(self):
+    def test_a_missing_or_outdated_page_is_reported(self):
         for change in (lambda: None, lambda: self.page.write_text('old')):
             change()
             status, text = self.run_it('--check')
             self.assertEqual(1, status)
             self.assertIn('Run: make charm-options', text)
 
-    def test_what_it_writes_passes_its_own_check(self):
+    def test_a_written_page_passes_the_check(self):
         self.assertEqual((0, 'charm options: wrote options.rst\n'),
                          self.run_it())
         self.assertEqual((0, ''), self.run_it('--check'))

@@ -93,7 +93,7 @@ class ChildTest(unittest.TestCase):
         self.assertIn('no such luck', text)
         self.assertIn(str(self.log), text)
 
-    def test_a_reason_that_the_child_gives_comes_first(self):
+    def test_the_reason_given_by_the_child_comes_first(self):
         child = self.start('print("FAILED the disk is full\\nmore");'
                            'raise SystemExit(1)')
         with self.assertRaisesRegex(errors.CloudError,
@@ -105,7 +105,7 @@ class ChildTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.CloudError, 'within 0 s'):
             child.wait_ready(lambda: False, 0)
 
-    def test_stopping_takes_what_the_child_started_along(self):
+    def test_stopping_a_child_stops_its_own_children(self):
         # A pipe ends when its last writer is gone.
         fifo = self.directory / 'fifo'
         os.mkfifo(fifo)

@@ -21,9 +21,9 @@ import unittest
 from tools import run_tests
 
 ROOT = run_tests.ROOT
-# The first line of what .ci/run does after it has installed.
+# The first line of .ci/run after the installation.
 END = 'status=0\n'
-# As apt-get and id of the system do, but for what they change.
+# Fakes of the system's programs, which change nothing.
 PROGRAMS = {
     'id': 'echo "${PLAYED_USER:-0}"',
     'apt-get': 'echo "$*" >>"$PLACE/asked"; case "$*" in *tgt*)'
@@ -73,7 +73,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual([], self.run_it())
         self.assertEqual([], self.said)
 
-    def test_what_is_missing_is_installed(self):
+    def test_missing_packages_are_installed(self):
         """The package lists are updated once."""
         install = 'install -y -qq --no-install-recommends '
         self.assertEqual(
@@ -82,7 +82,7 @@ class InstallTest(unittest.TestCase):
         self.assertIn('Installing bc flex for Fibre Channel in a guest.',
                       self.said)
 
-    def test_what_cannot_be_had(self):
+    def test_packages_that_cannot_be_installed(self):
         """The reason is printed, and the rest is installed."""
         self.assertEqual('curl', self.run_it('tgt', 'curl')[-1].split()[-1])
         self.assertIn('E: no such package', self.said)

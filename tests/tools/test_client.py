@@ -93,10 +93,10 @@ class WatcherTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.CloudError, 'within 60 s'):
             self.watcher.until_gone(Resource('deleting'))
 
-    def test_gone_is_gone(self):
+    def test_waiting_for_deletion(self):
         self.watcher.until_gone(Resource('deleting', 'gone'))
 
-    def test_a_refused_delete_is_no_success(self):
+    def test_a_refused_deletion_is_an_error(self):
         with self.assertRaisesRegex(errors.CloudError,
                                     'not deleted; its status is available'):
             self.watcher.until_gone(Resource('deleting', 'available'))

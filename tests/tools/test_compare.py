@@ -73,7 +73,7 @@ def problems(array):
 @ddt.ddt
 class CompareTest(unittest.TestCase):
 
-    def test_the_same_on_both_sides_matches(self):
+    def test_equal_objects_match(self):
         found = rows(objects())
         self.assertEqual([], problems(objects()))
         self.assertEqual(3, len(found))
@@ -97,25 +97,25 @@ class CompareTest(unittest.TestCase):
         ('snapshots', 0, {'is_deleted': True},
          '0 snapshots cs-' + 'c' * 32))
     @ddt.unpack
-    def test_a_difference_is_seen(self, resource, index, change, expected):
+    def test_a_difference_is_detected(self, resource, index, change, expected):
         array = objects()
         array[resource][index].update(change)
         self.assertEqual([expected], problems(array))
         self.assertIn('MISMATCH: 1 of 3', compare.verdict(rows(array)))
 
-    def test_an_unmapped_volume_is_seen(self):
+    def test_an_unmapped_volume_is_detected(self):
         array = objects()
         del array['mappings'][0]
         self.assertEqual(['hosts differs', 'only on the array'],
                          problems(array))
 
-    def test_a_mapping_to_a_second_host_is_seen(self):
+    def test_a_mapping_to_a_second_host_is_detected(self):
         array = objects()
         array['mappings'].append({'id': 63, 'host': ref('/hosts/8'),
                                   'volume': ref('/volumes/31')})
         self.assertEqual(['hosts differs'], problems(array))
 
-    def test_a_volume_that_the_array_lacks_is_seen(self):
+    def test_a_volume_that_the_array_lacks_is_detected(self):
         array = objects()
         del array['volumes'][2]
         self.assertEqual(['0 volumes cv-' + 'b' * 32], problems(array))
@@ -127,19 +127,19 @@ class CompareTest(unittest.TestCase):
         ('snapshots', {'id': 99, 'short_name': 'x', 'num_of_clones': 0}),
         ('hosts', {'id': 99, 'name': 'idle'}))
     @ddt.unpack
-    def test_what_is_only_on_the_array_is_seen(self, resource, extra):
+    def test_an_object_only_on_the_array_is_detected(self, resource, extra):
         array = objects()
         array[resource].append(extra)
         self.assertEqual(['only on the array'], problems(array))
 
-    def test_a_snapshot_that_a_clone_needs_is_shown_and_no_mismatch(self):
+    def test_a_snapshot_that_a_clone_needs_is_not_a_mismatch(self):
         array = objects()
         array['snapshots'].append(
             {'id': 99, 'short_name': 'ccs-' + 'b' * 32, 'num_of_clones': 1})
         self.assertEqual([], problems(array))
         self.assertIn('kept for its clone', rows(array)[-1].cells)
 
-    def test_a_snapshot_that_is_gone_but_listed_counts_as_gone(self):
+    def test_a_deleted_snapshot_that_is_still_listed_is_ignored(self):
         array = objects()
         array['snapshots'].append(
             {'id': 99, 'short_name': 'cs-old', 'is_deleted': True})

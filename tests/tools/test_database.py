@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Writers to an SQLite file wait for one another."""
+"""Writers to an SQLite file wait for each other."""
 
 from concurrent import futures
 import pathlib
@@ -48,7 +48,7 @@ class DatabaseTest(unittest.TestCase):
             self.execute('SELECT number FROM count',
                          'UPDATE count SET number = number + 1')
 
-    def test_all_read_before_they_write(self):
+    def test_all_transactions_read_before_they_write(self):
         with futures.ThreadPoolExecutor(2) as pool:
             for one in [pool.submit(self.count) for _ in range(2)]:
                 one.result()

@@ -42,7 +42,7 @@ struct netdev_fcoe_hbainfo {
 struct another {
 };
 """
-# The places of the target's source that are edited.
+# The parts of the target's source that are edited.
 TARGET = {
     'tfc_cmd.c': """\
 #include "tcm_fc.h"
@@ -82,8 +82,8 @@ int ft_queue_data_in(struct se_cmd *se_cmd)
     'tfc_sess.c': """\
 \tsess = ft_sess_delete(tport, rdata->ids.port_id);
 """}
-# What the programs do, each a script that notes that it ran. make makes of
-# the source what it is to be compiled to.
+# Fake programs; each also records that it ran. make copies the source to the
+# files that it would be compiled to.
 PROGRAMS = {
     'dpkg-query': 'case $2 in *Built*) echo "linux (= $VERSION)";;'
                   ' *) printf %s "$INSTALLED";; esac',
@@ -125,7 +125,7 @@ class FcoeTest(unittest.TestCase):
             self.enterContext(patch)
 
     def make_tree(self):
-        """The source of the kernel."""
+        """Create the source of the kernel."""
         for name, text in (('drivers/scsi/fcoe/fcoe.c', SOURCE),
                            ('drivers/scsi/fcoe/fcoe.h', ''),
                            ('drivers/scsi/fcoe/libfcoe.h', ''),
@@ -175,13 +175,13 @@ class FcoeTest(unittest.TestCase):
             self.assertNotEqual(found, self.module())
         self.assertEqual(2, self.count('apt-get'))
 
-    def test_two_at_once(self):
+    def test_concurrent_builds(self):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             first, second = [pool.submit(self.module) for _ in range(2)]
             self.assertEqual(first.result(), second.result())
         self.assertEqual(1, self.count('apt-get'))
 
-    def test_another_one_that_does_not_end(self):
+    def test_another_build_that_does_not_end(self):
         found = self.module()
         with open(found.parent / 'lock', 'w') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -225,7 +225,7 @@ class FcoeTest(unittest.TestCase):
             self.assertIn('for a kernel 6.1.8', self.refusal())
 
     def test_target_that_differs(self):
-        """The module of the kernel hangs, so none is better."""
+        """The kernel's own module would hang, so it is not used."""
         with mock.patch.dict(TARGET, {'tfc_io.c': ''}):
             self.make_tree()
             self.assertIn('tcm_fc.ko cannot be built', self.refusal())
@@ -234,7 +234,7 @@ class FcoeTest(unittest.TestCase):
         self.program('dpkg-query', '')
         self.assertIn('does not say', self.refusal())
 
-    def test_no_place_for_it(self):
+    def test_cache_directory_cannot_be_created(self):
         """One suite is skipped, and the others run."""
         self.cache.parent.mkdir(parents=True, exist_ok=True)
         self.cache.write_text('a file')
@@ -259,32 +259,32 @@ class FcoeTest(unittest.TestCase):
 
 
 class TargetTest(unittest.TestCase):
-    """What is edited of tcm_fc."""
+    """The edits of tcm_fc."""
 
-    def test_no_command_is_kept(self):
-        mended = tcm_fc.mended('tfc_cmd.c', TARGET['tfc_cmd.c'])
-        self.assertNotIn('aborted)\n\t\treturn 0', mended)
-        self.assertEqual(3, mended.count('target_put_sess_cmd(se_cmd)'))
-        self.assertEqual(2, mended.count('-EIO'))
-        self.assertLess(mended.index('ft_fail_work(struct'),
-                        mended.index('INIT_WORK(&cmd->work, ft_fail_work)'))
+    def test_no_command_is_leaked(self):
+        fixed = tcm_fc.fixed('tfc_cmd.c', TARGET['tfc_cmd.c'])
+        self.assertNotIn('aborted)\n\t\treturn 0', fixed)
+        self.assertEqual(3, fixed.count('target_put_sess_cmd(se_cmd)'))
+        self.assertEqual(2, fixed.count('-EIO'))
+        self.assertLess(fixed.index('ft_fail_work(struct'),
+                        fixed.index('INIT_WORK(&cmd->work, ft_fail_work)'))
 
     def test_exchanges_are_closed_with_the_session(self):
-        mended = tcm_fc.mended('tfc_sess.c', TARGET['tfc_sess.c'])
-        self.assertEqual(2, mended.count('exch_mgr_reset('))
+        fixed = tcm_fc.fixed('tfc_sess.c', TARGET['tfc_sess.c'])
+        self.assertEqual(2, fixed.count('exch_mgr_reset('))
 
     def test_other_files_stay(self):
-        self.assertEqual('x', tcm_fc.mended('tcm_fc.h', 'x'))
+        self.assertEqual('x', tcm_fc.fixed('tcm_fc.h', 'x'))
 
     def test_unknown_source(self):
         for name in TARGET:
             with self.assertRaises(tcm_fc.UnknownSource):
-                tcm_fc.mended(name, TARGET[name] * 2)
+                tcm_fc.fixed(name, TARGET[name] * 2)
 
 
 class HooksTest(unittest.TestCase):
 
-    def test_they_are_none(self):
+    def test_hooks_are_removed(self):
         edited = fcoe.without_hooks(SOURCE, HEADER)
         self.assertNotIn('->', edited)
         self.assertIn('no_hooks.ndo_fcoe_ddp_done(netdev, xid)', edited)

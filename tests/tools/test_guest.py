@@ -35,7 +35,7 @@ from tools.guest import scratch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 
-# Of packages that another program stands for, or that each Debian has.
+# Programs of packages that are required anyway, or always installed.
 BESIDE = {'fsck.ext4', 'insmod', 'mount', 'umount'}
 
 
@@ -82,7 +82,7 @@ class GuestTest(GuestCase):
                          (self.out / machine.CONSOLE).read_bytes())
 
     def test_cable(self):
-        """The kernel gets the other end, if there is one."""
+        """The kernel gets the other end of the link, if there is one."""
         self.kernel('echo "$@" >"$work/out/words"\n' + VERDICT)
         for options, found in (
                 ({'tap': 'tap7'}, [
@@ -146,13 +146,13 @@ class GuestTest(GuestCase):
         with self.assertRaisesRegex(machine.GuestError, 'printed nothing'):
             self.run_guest()
 
-    def test_verdict_that_was_not_written(self):
+    def test_empty_verdict(self):
         self.kernel('>"$work/verdict"; echo last words')
         self.assert_no_verdict(
             70, 'the guest was switched off before the command ended; its'
             ' last line: last words')
 
-    def test_output_that_nobody_wants(self):
+    def test_no_output_directory(self):
         self.kernel(VERDICT)
         self.assertEqual(0, machine.run(['true']))
         self.assert_nothing_left()
@@ -181,14 +181,14 @@ class RefusedTest(unittest.TestCase):
 
 class PackagesTest(unittest.TestCase):
 
-    def test_what_is_missing(self):
+    def test_missing_requirements(self):
         self.assertEqual('', packages.missing({'sh': 'dash'}, {'/bin': 'b'}))
         self.assertEqual(
             'needs packages, as with: apt-get install p1 p2',
             packages.missing({'no-such-program': 'p2', 'sh': 'dash'},
                              {'/no/such/*.so': 'p1'}))
 
-    def test_what_is_to_be_installed(self):
+    def test_required_packages(self):
         """The page and bindep.txt name exactly the required packages."""
         compiler = {*processor.PROGRAMS.values(), *processor.FILES.values()}
         for lists, profile, first, apart in (
@@ -218,7 +218,7 @@ class PackagesTest(unittest.TestCase):
         return sorted(rule[0] for rule in rules.active_rules(
             [name, 'platform:dpkg']))
 
-    def test_every_program_is_asked_for(self):
+    def test_every_program_is_required(self):
         """No test in a guest needs a program that is not listed."""
         for path in (machine.HERE.parents[1] / 'tests' / 'guest').glob('*.py'):
             for name in re.findall(r"node\.run\(\s*'([^']+)'",
@@ -239,14 +239,14 @@ class ProcessorTest(GuestCase):
         program.write_text(f'#!/bin/sh\n{text}\n')
         program.chmod(0o755)
 
-    def test_it_is_seen(self):
+    def test_newer_processor_is_detected(self):
         info = self.kernels.place / 'cpuinfo'
         for flags, is_newer in (('fpu amx_tile avx2', True),
                                 ('fpu avx2', False)):
             info.write_text(f'processor : 0\nflags : {flags}\n')
             self.assertEqual(is_newer, REAL_IS_NEWER(info))
 
-    def test_kernel_with_help(self):
+    def test_kernel_with_preloaded_library(self):
         """The compiled library is loaded with the kernel."""
         self.compiler('while [ "$1" != -o ]; do shift; done; echo >"$2"')
         self.kernel('echo "$LD_PRELOAD" >"$work/out/loaded";'
@@ -262,7 +262,7 @@ class ProcessorTest(GuestCase):
             1, f'cannot compile {machine.HERE / "xstate.c"}: no header')
 
     @unittest.skipUnless(shutil.which('cc'), 'needs the package gcc')
-    def test_the_real_one(self):
+    def test_real_compiler(self):
         found = processor.environment(self.kernels.place)
         self.assertTrue(os.path.exists(found['LD_PRELOAD']))
 
@@ -280,7 +280,7 @@ class ScratchTest(unittest.TestCase):
             shutil.copytree(path, left)
         return left
 
-    def test_what_a_killed_owner_left(self):
+    def test_directory_of_a_killed_owner(self):
         left = self.abandoned()
         (left / 'out').symlink_to(self.kernels.place)
         with scratch.directory() as path:
@@ -288,12 +288,12 @@ class ScratchTest(unittest.TestCase):
         self.assertEqual([], self.kernels.left())
         self.assertTrue(self.kernels.place.exists())
 
-    def test_what_has_an_owner(self):
+    def test_directory_with_an_owner(self):
         with scratch.directory() as first, scratch.directory() as second:
             self.assertEqual(sorted([first.name, second.name]),
                              self.kernels.left())
 
-    def test_what_is_just_being_made(self):
+    def test_directory_that_is_being_created(self):
         """It has no marker before it is locked."""
         made = pathlib.Path(tempfile.mkdtemp(prefix=scratch.PREFIX))
         other = pathlib.Path(tempfile.mkdtemp())
@@ -301,7 +301,7 @@ class ScratchTest(unittest.TestCase):
             self.assertTrue(made.exists())
             self.assertTrue(other.exists())
 
-    def test_what_others_have(self):
+    def test_directory_of_another_user(self):
         left = self.abandoned()
         with mock.patch.object(os, 'geteuid', lambda: os.getuid() + 1), \
                 scratch.directory():

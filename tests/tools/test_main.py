@@ -20,7 +20,7 @@ from tools.cloud import settings
 
 class HintsTest(unittest.TestCase):
 
-    def test_they_can_be_pasted_whatever_the_path(self):
+    def test_hints_are_quoted_for_the_shell(self):
         run = settings.Settings(
             root=pathlib.Path('/'), state=pathlib.Path("/it's mine/cloud"),
             cinder_port=1, sim_port=2)

@@ -26,7 +26,7 @@ from tools.mutation import children
 from tools.mutation import mutants
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-# The tool on a tree of its own, that names what is to be another way.
+# Runs the tool on a separate tree, with other settings.
 SCRIPT = """
 import pathlib, sys
 from tools.mutation import __main__ as mutation
@@ -37,7 +37,7 @@ settings.ROOT, settings.KEPT = root, root / 'artifacts'
 settings.PRELOADED, settings.SECONDS = (), float(sys.argv[2])
 sys.exit(mutation.main(sys.argv[3:]))
 """
-# Two tests of one function; nobody tests the other.
+# Two functions; only the first one is tested.
 SOURCE = """
 def add(x, y):
     return x + y
@@ -56,7 +56,7 @@ class AddTest(unittest.TestCase):
     def test_add(self):
         self.assertEqual({sum}, small.add({x}, 0))
 """
-# Its changes make the test wait for as long as it may.
+# Mutants make the test wait until it times out.
 HANGING = """
 import signal
 import unittest
@@ -69,7 +69,7 @@ class AddTest(unittest.TestCase):
         if small.add(2, 2) != 4:
             signal.pause()
 """
-# Starts a child that has a child, and both would live on.
+# Starts a child that would outlive it.
 PARENT = """
 import signal, subprocess, sys
 from tools.mutation import children
@@ -107,7 +107,7 @@ class MutantsTest(unittest.TestCase):
                 return a + 1
             """))
 
-    def test_calls_are_taken_out(self):
+    def test_calls_are_removed(self):
         for line in ('f()', 'yield from f()'):
             self.assertEqual([(line, 'pass')], found_in(f"""
                 def g():
@@ -115,22 +115,22 @@ class MutantsTest(unittest.TestCase):
                 """))
 
     def test_results_that_are_used(self):
-        """Such a call stays, and one of these has nothing else to change."""
+        """Such a call is not removed, and nothing else here is changed."""
         for call in ('f()', 'len(a, 1)', 'isinstance(a, 1)'):
             self.assertEqual([], found_in(f"""
                 def g():
                     return {call}
                 """))
 
-    def test_order_is_taken_out(self):
+    def test_sorting_is_removed(self):
         self.assertIn(('return sorted(a, key=b)', 'return list(a)'),
                       found_in("""
             def f(a):
                 return sorted(a, key=b)
             """))
 
-    def test_what_is_decorated(self):
-        """Its decorator is not part of it."""
+    def test_decorated_function(self):
+        """The decorator is not mutated."""
         self.assertEqual([('return 1', 'return 2')], found_in("""
             @functools.lru_cache(7)
             def f():
@@ -144,7 +144,7 @@ class MutantsTest(unittest.TestCase):
                 return (a - b) * c
             """))
 
-    def test_what_is_left_out(self):
+    def test_excluded_code(self):
         for text in ("'A text.'", "'A ' 'text.'", 'LOG.debug("%s", f(1))',
                      '__all__ = ["a", 1]', 'Found = dict[str, 1]',
                      'T = TypeVar("T")', 'a: "int"',
@@ -154,7 +154,7 @@ class MutantsTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual([], found_in(text))
 
-    def test_constants_and_messages_count(self):
+    def test_constants_and_messages_are_mutated(self):
         self.assertEqual([('LIMIT = 5', 'LIMIT = None'),
                           ('LIMIT = 5', 'LIMIT = 6')], found_in('LIMIT = 5'))
         self.assertIn(("raise Error('no')", "raise Error('NO')"), found_in("""
@@ -163,7 +163,7 @@ class MutantsTest(unittest.TestCase):
             """))
 
     def test_lines_of_a_statement(self):
-        """Those before its block, if it has one."""
+        """For a statement with a block: only the lines before the block."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'small.py')
             path.write_text('if (a and\n        b):\n    c(\n        1)\n')
@@ -187,7 +187,7 @@ class ShuffledTest(unittest.TestCase):
         self.assertNotEqual(first, mutants.shuffled(self.mutants, 2))
         self.assertCountEqual(self.mutants, first)
 
-    def test_packages_take_turns(self):
+    def test_packages_alternate(self):
         self.assertEqual(
             ['flows', 'rest'] * 3 + ['rest'] * 47,
             [one.package for one in mutants.shuffled(self.mutants, 1)])
@@ -208,8 +208,8 @@ class ChildrenTest(unittest.TestCase):
         self.assertEqual([('it', 1)], list(children.run(
             [children.Task('it', lambda: 1 // 0, 600)], 1)))
 
-    def test_group_of_one_that_takes_too_long(self):
-        """It holds a pipe open, and so does what it has started."""
+    def test_process_group_after_a_timeout(self):
+        """The task and its child processes hold a pipe open until killed."""
         pipe, other = os.pipe()
 
         def start():
@@ -298,7 +298,7 @@ class MainTest(unittest.TestCase):
             'all: 0% (0 killed, 1 survived, 1 not covered, 0 timed out)'],
             lines)
 
-    def test_a_test_that_is_better(self):
+    def test_a_better_test(self):
         self.write('tests/unit/test_small.py', TEST.format(sum=2, x=2)
                    + '        self.assertEqual(5, small.add(2, 3))\n')
         self.assertEqual(
@@ -306,7 +306,7 @@ class MainTest(unittest.TestCase):
             self.run_tool()[1][-1])
 
     def test_time_out(self):
-        """It does not count for the share."""
+        """It is not included in the share of killed mutants."""
         self.write('tests/unit/test_small.py', HANGING)
         status, lines = self.run_tool('--package', 'flows', seconds=0.5)
         self.assertEqual(
@@ -320,8 +320,8 @@ class MainTest(unittest.TestCase):
             'all: 0% (0 killed, 3 survived, 1 not covered, 0 timed out)',
             lines[-1])
 
-    def test_what_is_known_is_not_tried_again(self):
-        """Until something changes."""
+    def test_known_results_are_not_repeated(self):
+        """They are repeated only after a change."""
         first = self.run_tool()[1]
         file, = (self.root / 'artifacts').glob('results-*')
         known = [json.loads(line) for line in file.read_text().splitlines()]
@@ -346,14 +346,14 @@ class MainTest(unittest.TestCase):
             self.run_tool('--sample', '1')[1][-1],
             r'all: 0% \(0 killed, (1 survived, 0|0 survived, 1) not covered')
 
-    def test_tests_that_fail_anyway(self):
+    def test_tests_that_fail_without_mutants(self):
         self.write('tests/unit/test_small.py', TEST.format(sum=3, x=2))
         status, lines = self.run_tool()
         self.assertEqual(1, status)
         self.assertIn('AssertionError: 3 != 2', lines)
 
     def test_changed_lines(self):
-        """Only they are changed, and too few killed is a failure."""
+        """Only they are mutated; it fails if too few mutants are killed."""
         self.git('init', '-q')
         self.git('add', '.')
         self.git('commit', '-qm', 'first')

@@ -34,7 +34,7 @@ class PackTest(unittest.TestCase):
                 mock.patch.multiple(subprocess, run=lambda *_, **__: done):
             return pack_charm.missing()
 
-    def test_what_is_missing(self):
+    def test_missing_requirements(self):
         self.assertEqual('', self.missing({'charmcraft': 1}, root=False))
         self.assertEqual('', self.missing({'unshare': 1}))
         self.assertTrue(self.missing({'unshare': 1}, root=False).endswith(
@@ -51,19 +51,19 @@ class PackTest(unittest.TestCase):
                 contextlib.redirect_stderr(io.StringIO()) as error:
             return pack_charm.main(), out.getvalue(), error.getvalue()
 
-    def test_nothing_to_pack_with(self):
+    def test_missing_tools(self):
         self.assertEqual(
             (1, '', 'pack_charm: charmcraft is missing\n'),
             self.main(missing=lambda: 'charmcraft is missing'))
 
-    def test_how_to_deploy_it(self):
+    def test_deploy_command_is_printed(self):
         status, out, _ = self.main(
             pack=lambda: pathlib.Path('a.charm'),
             build_wheel=lambda: pathlib.Path('b.whl'))
         self.assertEqual((0, 'juju deploy ./dist/a.charm \\\n    --resource '
                           'driver=./dist/b.whl\n'), (status, out))
 
-    def test_the_package_takes_the_place_of_others(self):
+    def test_the_package_replaces_older_ones(self):
         with tempfile.TemporaryDirectory() as place:
             dist = pathlib.Path(place, 'dist')
             dist.mkdir()
@@ -83,8 +83,8 @@ class PackTest(unittest.TestCase):
             self.assertEqual({'k2.charm': 'new', 'k2.whl': 'old'}, {
                 path.name: path.read_text() for path in dist.iterdir()})
 
-    def test_the_settings_of_hosts_come_along(self):
-        """They are in the driver's package, which units may not have."""
+    def test_host_settings_are_included(self):
+        """Units may not have the driver's package, which contains them."""
         shipped = pack_charm.ROOT / 'cinder_k2' / 'host_files'
         with pack_charm.copy() as charm:
             packed = charm / 'src' / 'host_files'

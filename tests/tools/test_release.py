@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The number of the next release is the same in all files."""
+"""The version of the next release is the same in all files."""
 
 import configparser
 import re
@@ -18,7 +18,7 @@ import unittest
 from tools import run_tests
 
 ROOT = run_tests.ROOT
-# Where the name of a wheel is written out, and who would read it.
+# Files that contain the name of a wheel.
 PAGES = ('juju-charm/README.md', 'juju-charm/bundle.yaml',
          'doc/source/charm/deploy.rst', 'doc/source/charm/upgrade.rst')
 
@@ -52,7 +52,7 @@ class ReleaseTest(unittest.TestCase):
                 r'cinder_k2-([0-9][^-]*)-py3', name), name)
 
     def test_how_to_release(self):
-        """Each file that has a number is named there."""
+        """The instructions name each file that has the version."""
         page = (ROOT / 'RELEASING.rst').read_text()
         for name in ('setup.cfg', 'cinder_k2/driver/base.py',
                      'k2-sim/pyproject.toml', *PAGES):

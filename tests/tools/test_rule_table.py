@@ -86,7 +86,7 @@ class RulesTest(unittest.TestCase):
         cls.data = yaml.safe_load(rule_table.DATA.read_text())
         cls.rules = rule_table.load_rules(cls.data)
 
-    def test_grades_and_who_is_bound(self):
+    def test_grades_and_bound_parties(self):
         for number, rule in self.rules.items():
             self.assertRegex(number, r'^[A-Z]{2,3}-[1-9]\d*$')
             self.assertLessEqual(set(rule.grade.split('/')), set('DRA'))
@@ -111,7 +111,7 @@ class RulesTest(unittest.TestCase):
                   if 'behavior' in point}
         self.assertLessEqual(named, known)
 
-    def test_points_that_sources_disagree_on(self):
+    def test_disagreements_of_sources(self):
         for point in self.data['disagreements']:
             self.assertEqual(
                 1, len(point.keys() & {'behavior', 'missing', 'fixed'}), point)
@@ -155,7 +155,7 @@ class ProblemsTest(unittest.TestCase):
         rules = rule_table.load_rules(yaml.safe_load(RULES))
         return rule_table.problems(rules, rule_table.cite(rules, citations))
 
-    def test_all_is_well(self):
+    def test_no_problems(self):
         """A rule for clients, and a missing one, need no test."""
         self.assertEqual([], self.problems(citation('VOL-1')))
 
@@ -252,7 +252,7 @@ class MainTest(unittest.TestCase):
         self.assertEqual((0, ''), self.main('--check'))
 
     def test_out_of_date(self):
-        """No page, other tests, other rules, a manual change."""
+        """Missing page, changed tests, changed rules, manual change."""
         self.assert_stale()
         self.main()
         self.test.write_text(MODULE.replace('test_one', 'test_1'))
@@ -270,7 +270,7 @@ class MainTest(unittest.TestCase):
         self.assertIn('Run: make rule-table', text)
 
     def test_rule_without_a_test(self):
-        """The page says so, and the status, too."""
+        """The output and the exit status report it."""
         self.test.write_text('')
         status, text = self.main()
         self.assertEqual(1, status)

@@ -31,17 +31,17 @@ class PicturesTest(unittest.TestCase):
         for name in (*run_e2e.SHOWN, 'other'):
             (self.source / f'{name}.png').write_bytes(b'picture')
 
-    def test_those_that_are_shown_are_copied(self):
+    def test_referenced_pictures_are_copied(self):
         run_e2e.copy_pictures(self.source, self.target)
         self.assertEqual(set(run_e2e.SHOWN), {
             picture.stem for picture in self.target.iterdir()})
 
-    def test_one_that_was_not_made(self):
+    def test_missing_picture(self):
         (self.source / f'{run_e2e.SHOWN[0]}.png').unlink()
         with self.assertRaisesRegex(run_e2e.PictureError, 'not made'):
             run_e2e.copy_pictures(self.source, self.target)
 
-    def test_one_that_is_too_large(self):
+    def test_picture_that_is_too_large(self):
         (self.source / f'{run_e2e.SHOWN[1]}.png').write_bytes(
             b' ' * (run_e2e.LARGEST + 1))
         with self.assertRaisesRegex(run_e2e.PictureError, 'larger'):

@@ -43,7 +43,7 @@ class TallyTest(unittest.TestCase):
         return (self.found.passed, self.found.failed, self.found.skipped), \
             shown.buffer.getvalue().decode()
 
-    def test_results_are_counted_by_what_they_mean(self):
+    def test_results_are_counted_by_meaning(self):
         statuses = ('success', 'xfail', 'skip', 'fail', 'uxsuccess')
         counts, _ = self.tally(*(
             event for name in statuses for event in (
@@ -110,7 +110,7 @@ class EndTest(unittest.TestCase):
         self.assertEqual((b'clean\n', None), process.communicate(timeout=60))
         self.assertEqual(7, process.returncode)
 
-    def test_a_suite_that_does_not_listen(self):
+    def test_a_suite_that_ignores_sigterm(self):
         """It is killed, with its child processes."""
         process = self.suite(
             'trap "" TERM; sleep 1000 & echo up; wait; wait')
@@ -159,8 +159,8 @@ class CommandTest(unittest.TestCase):
 
 class SuiteTest(unittest.TestCase):
 
-    def test_what_fails_fails_the_run(self):
-        """It is kept, and not run a second time."""
+    def test_a_failed_test_fails_the_run(self):
+        """It is stored, and not run a second time."""
         tally = run_tests.Tally()
         with contextlib.redirect_stdout(io.StringIO()):
             tally.fail('tests.a: fail')
@@ -208,7 +208,7 @@ class MainTest(unittest.TestCase):
         self.assertEqual((0, '4 passed, 0 failed, 0 skipped'),
                          self.main(0, 0))
 
-    def test_reasons_of_skipped_tests_are_told(self):
+    def test_reasons_of_skipped_tests_are_printed(self):
         """Once each, before the last line."""
         tally = run_tests.Tally()
         tally.skipped, tally.reasons = 2, {'needs y', 'needs x'}

@@ -82,7 +82,7 @@ class RunUnitTest(unittest.TestCase):
         self.assertIn("No module named 'nowhere'", output)
 
     def test_a_worker_dies(self):
-        """The other goes on; the tests that are missing are no success."""
+        """The other one continues; missing tests count as failures."""
         status, output = self.run_tests(
             one=self.GOOD.format('One'), bad='''
             class BadTest(unittest.TestCase):

@@ -22,9 +22,9 @@ import yaml
 from tools import run_tests
 
 ROOT = run_tests.ROOT
-# The suites that have another name in tox, as OpenStack has it.
+# Suites that have another name in tox, the usual one in OpenStack.
 ENVIRONMENTS = {'unit': 'py3'}
-# What make and tox have under one name, and what both run then.
+# Targets with the same name in make and tox, and the common command.
 TARGETS = {'docs': 'doc/source doc/build/html',
            'releasenotes': 'releasenotes/source releasenotes/build/html',
            'bench': 'python -m benchmarks', 'lint': 'tools/lint'}
@@ -46,7 +46,7 @@ class ToxTest(unittest.TestCase):
             found.update(self.tox[f'testenv:{name}'])
         return found
 
-    def test_what_is_run_without_arguments(self):
+    def test_default_environments(self):
         """The same as "make test", in the same order."""
         suites = [ENVIRONMENTS.get(suite, suite)
                   for suite in run_tests.SUITES]
@@ -56,7 +56,7 @@ class ToxTest(unittest.TestCase):
     def test_suites(self):
         for suite in (*run_tests.SUITES, 'faults'):
             found = self.section(ENVIRONMENTS.get(suite, suite))
-            # What a suite leaves out in make it leaves out in tox.
+            # make and tox exclude the same tests of a suite.
             beside = run_tests.RUNNERS.get(suite, run_tests.STESTR)[
                 len(run_tests.STESTR):]
             self.assertEqual(
@@ -109,7 +109,7 @@ class ToxTest(unittest.TestCase):
                 self.assertIn(f'testenv:{name}', self.tox)
 
     def test_github(self):
-        """It runs the same as the others, where packages can be installed."""
+        """It runs the same checks, on machines with all packages."""
         path = ROOT / '.github' / 'workflows' / 'ci.yaml'
         job, = yaml.safe_load(path.read_text())['jobs'].values()
         commands = [step.get('run') for step in job['steps']]

@@ -25,7 +25,7 @@ def parse(*argv, **environ):
 
 class ParseTest(unittest.TestCase):
 
-    def test_a_cloud_is_where_its_user_expects_it(self):
+    def test_a_cloud_has_predictable_ports_and_directory(self):
         run = parse()
         self.assertEqual((8776, 8443), (run.cinder_port, run.sim_port))
         self.assertEqual(ROOT / 'cloud/up', run.state)
@@ -37,7 +37,7 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(ROOT / 'cloud/check', run.state)
         self.assertNotIn(run.cinder_port, (8776, 8443, run.sim_port))
 
-    def test_variables_win_in_a_check_too(self):
+    def test_variables_override_defaults_in_a_check_too(self):
         run = parse('--check', PORT='18776', SIM_PORT='18443',
                     STATE_DIR='elsewhere', KEEP='yes')
         self.assertEqual((18776, 18443), (run.cinder_port, run.sim_port))
@@ -59,7 +59,7 @@ class ParseTest(unittest.TestCase):
         for text in ('', '0', 'no', 'False', ' off '):
             self.assertFalse(parse(CHECK=text).check, text)
 
-    def test_a_port_must_be_one(self):
+    def test_a_port_must_be_valid(self):
         for text in ('x', '0', '65536', '-1', '8776.0'):
             with self.assertRaisesRegex(errors.CloudError, f'PORT={text} '):
                 parse(PORT=text)

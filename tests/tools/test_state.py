@@ -83,7 +83,7 @@ class StateTest(unittest.TestCase):
         self.assertFalse((first.state / 'link').is_symlink())
         self.assertNotEqual(password, state.password(second))
 
-    def test_keep_keeps(self):
+    def test_keep_reuses_the_state(self):
         first = self.prepare()
         password = state.password(first)
         (first.primary.state / 'state.db').touch()
@@ -91,14 +91,14 @@ class StateTest(unittest.TestCase):
         self.assertTrue((second.primary.state / 'state.db').exists())
         self.assertEqual(password, state.password(second))
 
-    def test_files_of_others_are_left_alone(self):
+    def test_foreign_files_are_left_alone(self):
         self.state.mkdir()
         (self.state / 'thesis.tex').touch()
         with self.assertRaisesRegex(errors.CloudError, 'STATE_DIR='):
             self.prepare()
         self.assertTrue((self.state / 'thesis.tex').exists())
 
-    def test_a_directory_that_cannot_be_made(self):
+    def test_a_directory_that_cannot_be_created(self):
         self.state.touch()
         with self.assertRaisesRegex(errors.CloudError, 'STATE_DIR='):
             self.prepare()

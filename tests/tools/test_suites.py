@@ -34,7 +34,7 @@ from tools.guest import suites
 from tools import run_e2e
 from tools import run_tests
 
-# Leaves its name and its tests as results; test_c does not get on with it.
+# Writes its name and command as results; with test_c it is killed.
 RESULTS = """\
 out="$(realpath "$work/out")"
 name="$(basename "$out")"
@@ -76,7 +76,7 @@ class SuitesTest(unittest.TestCase):
             suites, 'PLANES', {'one': 'lio'}))
         self.enterContext(mock.patch.dict(os.environ))
         os.environ.pop('K2_PLANE', None)
-        # Those who boot guests look for everything that these need.
+        # Programs that boot guests check for all requirements first.
         reason = packages.missing()
         if reason:
             self.skipTest(reason)
@@ -114,14 +114,14 @@ class SuitesTest(unittest.TestCase):
             self.place / suite / 'command').read_text())
 
     def test_data_plane(self):
-        """That of the suite, or who runs it names another one."""
+        """That of the suite, unless K2_PLANE names another one."""
         self.assertEqual((['lio'], []),
                          (self.plane('one'), self.plane('two')))
         os.environ['K2_PLANE'] = 'tgt'
         self.assertEqual((['tgt'], ['tgt']),
                          (self.plane('one'), self.plane('two')))
 
-    def test_one_that_is_not_there(self):
+    def test_unknown_suite(self):
         """The usual status of an invalid command line."""
         error = io.StringIO()
         with contextlib.redirect_stderr(error), \
@@ -137,21 +137,21 @@ class SuitesTest(unittest.TestCase):
         self.assertEqual((1, b'<one>', 'one: ended with status 3'),
                          self.main('one'))
 
-    def test_last_words(self):
+    def test_last_lines_are_shown(self):
         """The last lines of its programs and its kernel."""
         self.guest('echo here; echo there >&2; echo 3 >"$work/verdict"')
         self.assertEqual((1, b'<one>', 'one: console.log: here\n'
                           'one: dmesg: there\n'
                           'one: ended with status 3'), self.main('one'))
 
-    def test_what_was_left_before_is_removed(self):
+    def test_old_results_are_removed(self):
         (self.place / 'one').mkdir(parents=True)
         (self.place / 'one' / 'old').touch()
         self.main('one')
         self.assertFalse((self.place / 'one' / 'old').exists())
 
     def test_signals(self):
-        """All guests end with it, once each."""
+        """Each guest is stopped exactly once."""
         self.guest('echo $$ >"$out/up"; sleep 1000')
         for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
             process = self.runner()
@@ -164,7 +164,7 @@ class SuitesTest(unittest.TestCase):
             shutil.rmtree(self.place)
 
     def runner(self):
-        """The suites of the test, in a process of its own."""
+        """Run the suites in a separate process."""
         process = subprocess.Popen(
             [sys.executable, '-c', RUNNER, str(self.place)], text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -59,13 +59,13 @@ class FeaturesTest(unittest.TestCase):
         self.assertEqual(['yes (2)', 'yes (1)', 'yes (3)', 'no'],
                          cells(rows, 'clones'))
 
-    def test_one_that_did_not_pass_is_enough(self):
+    def test_one_failed_test_is_enough(self):
         for status in ('fail', 'skip', 'xfail', 'uxsuccess', 'inprogress'):
             rows = support_matrix.features(
                 [case('a'), case('b')], {'a': 'success', 'b': status})
             self.assertEqual(['no'] * 4, cells(rows, 'clones'), status)
 
-    def test_one_that_was_not_run_is_enough(self):
+    def test_one_test_that_was_not_run_is_enough(self):
         rows = support_matrix.features([case('a'), case('b')],
                                        {'a': 'success'})
         self.assertEqual(['no'] * 4, cells(rows, 'clones'))
@@ -90,7 +90,7 @@ class FeaturesTest(unittest.TestCase):
 
 class ResultsTest(unittest.TestCase):
 
-    def test_half_a_run(self):
+    def test_incomplete_run(self):
         with self.assertRaisesRegex(support_matrix.CannotTell,
                                     'left out 1 of the 2 .* as b'):
             support_matrix.check_complete([case('a'), case('b')],
@@ -120,7 +120,7 @@ class CasesTest(unittest.TestCase):
             [case(f'test_of_matrix.Cloning.test_{x}',
                   columns=('iscsi', 'sdp')) for x in 'ab'], found)
 
-    def test_a_place_without_column(self):
+    def test_a_protocol_or_profile_without_a_column(self):
         with self.assertRaisesRegex(support_matrix.CannotTell, 'nvme'):
             self.load(MODULE.format(profile='nvme'))
 
@@ -148,7 +148,7 @@ class MainTest(unittest.TestCase):
             status = support_matrix.main(list(arguments))
         return status, output.getvalue()
 
-    def test_what_was_written_passes_the_check(self):
+    def test_a_written_page_passes_the_check(self):
         self.assertEqual(0, self.main()[0])
         self.assertEqual((0, ''), self.main('--check'))
         page = self.page.read_text()
@@ -157,7 +157,7 @@ class MainTest(unittest.TestCase):
         self.assertIn('     - The array has no QoS.\n', page)
         self.assertLess(max(map(len, page.splitlines())), 80)
 
-    def test_a_claim_by_hand_fails_the_check(self):
+    def test_a_manual_change_fails_the_check(self):
         self.main()
         self.page.write_text(self.page.read_text().replace(
             '- no\n', '- yes (1)\n', 1))
@@ -174,7 +174,7 @@ class MainTest(unittest.TestCase):
     def test_no_page(self):
         self.assertEqual(1, self.main('--check')[0])
 
-    def test_half_a_run_writes_nothing(self):
+    def test_an_incomplete_run_writes_nothing(self):
         self.results = {}
         status, text = self.main()
         self.assertEqual(1, status)

@@ -86,14 +86,14 @@ class CommandTest(unittest.TestCase):
                 status = exc.code
         return status, out.getvalue()
 
-    def test_a_machine_that_cannot(self):
+    def test_a_machine_that_cannot_run_it(self):
         """One skipped test, with the reason."""
         with mock.patch.object(command, 'missing', lambda: 'needs x'):
             self.assertEqual(
                 (0, 'skipped: tempest: needs x\n'
                  '0 passed, 0 failed, 1 skipped\n'), self.main())
 
-    def test_what_does_not_start(self):
+    def test_a_service_that_does_not_start(self):
         """One failure, which is also kept for the end of CI."""
         for error, text in (
                 (errors.CloudError('x: ended'), 'tempest: x: ended'),
@@ -126,7 +126,7 @@ class CommandTest(unittest.TestCase):
         self.assertNotRegex('tempest.api.compute.x.Y.test_z', tempest.ALL)
 
     def test_the_sample_has_some_of_each_kind(self):
-        """A backup, a migration, an image; and what takes no time."""
+        """A backup, a migration, an image, and all fast tests."""
         for name in ('test_volumes_backup.VolumesBackupsV39Test.test_x',
                      'admin.test_volume_retype.VolumeRetypeWithMigrationTest.'
                      'test_available_volume_retype_with_migration',
@@ -156,13 +156,13 @@ class LookAroundTest(unittest.TestCase):
                                 tally)
         return tally.failed, out.getvalue(), leftovers.called
 
-    def test_what_is_left(self):
+    def test_leftovers_are_a_failure(self):
         failed, out, _ = self.found(tally(3))
         self.assertEqual(1, failed)
         self.assertIn('k2-a still has', out)
         self.assertIn('left-over', out)
 
-    def test_a_test_that_failed_may_leave_something(self):
+    def test_leftovers_after_a_failed_test_are_allowed(self):
         self.assertEqual((1, '', False), self.found(tally(3, failed=['a.b'])))
 
     def test_a_service_that_has_ended(self):
@@ -179,17 +179,17 @@ class NetworkTest(unittest.TestCase):
                 mock.patch.object(network, 'namespace', lambda: [outcome]):
             return network.missing()
 
-    def test_a_machine_that_can(self):
+    def test_a_suitable_machine(self):
         self.assertEqual('', self.missing('true'))
 
-    def test_one_that_cannot(self):
-        """Also if the trial says nothing."""
+    def test_an_unsuitable_machine(self):
+        """This includes a trial without output."""
         self.assertIn('/dev/net/tun', self.missing('false'))
 
 
 class ProgramsTest(unittest.TestCase):
 
-    def test_one_that_fails(self):
+    def test_a_program_that_fails(self):
         """Its output is reported, and the next one does not run."""
         with self.assertRaisesRegex(
                 errors.CloudError, r'sh -c echo no; exit 3 failed:\nno'):
@@ -214,7 +214,7 @@ class FilesTest(unittest.TestCase):
         return parser
 
     def test_each_array_has_a_back_end(self):
-        """The pool has its name, as tempest's tests of replication want."""
+        """The pool has its name, which tempest's replication tests require."""
         settings = self.parsed(self.run_.cinder_conf)
         names = settings['DEFAULT']['enabled_backends'].split(',')
         self.assertEqual([array.name for array in layout.ARRAYS], names)
@@ -222,7 +222,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(name, settings[name]['volume_backend_name'])
 
     def test_one_of_them_replicates(self):
-        """The others are for volumes that do not."""
+        """The others are for volumes that are not replicated."""
         conf = cfg.ConfigOpts()
         options = [cfg.MultiOpt('replication_device',
                                 item_type=cfg.types.Dict())]

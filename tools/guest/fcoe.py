@@ -230,7 +230,7 @@ class _Build:
             source.read_text(), header.read_text()))
         for part in tcm_fc.PARTS:
             found = (tree / 'drivers' / 'target' / 'tcm_fc' / part).read_text()
-            (place / part).write_text(_mended(part, found))
+            (place / part).write_text(_fixed(part, found))
         (place / 'Makefile').write_text(_MAKEFILE)
         # The symbols of the kernel are not known: it was not built here.
         self._make(tree, f'M={place}', 'KBUILD_MODPOST_WARN=1', 'modules')
@@ -284,10 +284,10 @@ def without_hooks(source: str, header: str) -> str:
         _LAST_INCLUDE, _LAST_INCLUDE + hidden[0] + _NO_HOOKS)
 
 
-def _mended(part: str, source: str) -> str:
+def _fixed(part: str, source: str) -> str:
     """Return a file of tcm_fc without its fault; raises BuildError."""
     try:
-        return tcm_fc.mended(part, source)
+        return tcm_fc.fixed(part, source)
     except tcm_fc.UnknownSource as exc:
         raise _unknown(TARGET_MODULE) from exc
 

@@ -93,7 +93,7 @@ class UnknownSource(Exception):
     """A file is not as it is known; the text is its name."""
 
 
-def mended(name: str, source: str) -> str:
+def fixed(name: str, source: str) -> str:
     """Return a file of the module as it should be.
 
     :param name: one of PARTS
