@@ -12,9 +12,9 @@
 
 """``python -m benchmarks``: compare this driver with the in-tree driver.
 
-Both run on the same simulated array in the same run, at a given time for
-each request: on one that offers all, then on one that serves known requests
-only. For replication each gets a pair of arrays.
+Both run on the same simulated array in the same run, with a fixed latency per
+request: first on an array with all capabilities, then on one that serves only
+known requests. For replication each driver gets a pair of arrays.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _KNOWN = 'known'
 
 
 def main() -> int:
-    """Run and print; return 1 if objects are left on arrays, else 0."""
+    """Run and print; return 1 if objects are left on an array, else 0."""
     options = _options()
     results = report.Results(vars(options))
     known = report.Results({**vars(options), 'profile': _KNOWN})
@@ -66,11 +66,11 @@ def _options() -> argparse.Namespace:
                     'simulated array: REST calls, time, and requests in '
                     'flight.')
     parser.add_argument('--latency', type=float, default=50, metavar='MS',
-                        help='time of each request (default: %(default)s)')
+                        help='latency of each request (default: %(default)s)')
     parser.add_argument('--parallel', type=int, default=20, metavar='N',
-                        help='operations at once (default: %(default)s)')
+                        help='concurrent operations (default: %(default)s)')
     parser.add_argument('--rounds', type=int, default=2, metavar='N',
-                        help='rounds of which the median counts '
+                        help='rounds, of which the median is reported '
                              '(default: %(default)s)')
     parser.add_argument('--profile', choices=('k2', 'sdp'), default='sdp',
                         help='kind of array (default: %(default)s, which '
@@ -79,17 +79,17 @@ def _options() -> argparse.Namespace:
                         help='replicated volumes that are failed over and '
                              'back (default: %(default)s)')
     parser.add_argument('--replication-latency', type=float, default=20,
-                        metavar='MS', help='time of each request then '
+                        metavar='MS', help='latency of each request then '
                                            '(default: %(default)s)')
     parser.add_argument('--failback', type=int, default=10, metavar='N',
                         help='how many of them the in-tree driver fails '
-                             'back, which takes five seconds each; its '
-                             'figures are scaled (default: %(default)s)')
+                             'back, at five seconds each; its figures are '
+                             'scaled (default: %(default)s)')
     parser.add_argument('--only',
                         choices=('operations', 'known', 'replication'),
                         help='measure only one part')
     parser.add_argument('--json', metavar='FILE',
-                        help='write the figures to a file, too')
+                        help='also write the figures to a file')
     return parser.parse_args()
 
 
@@ -109,7 +109,7 @@ def _replication(options: argparse.Namespace, results: report.Results
                  ) -> None:
     """Measure failover and failback.
 
-    :raises WrongStateError: a driver did not do its work
+    :raises WrongStateError: a driver did not move the volumes
     """
     for column, contender, back in (
             ('ours', replicated.OURS, options.volumes),
@@ -135,7 +135,7 @@ def _measure(array: arrays.Array, options: argparse.Namespace,
                'intree': life.Runner(intree, array, count)}
     _warm_up(runners, count)
     array.set_latency(options.latency / 1000)
-    # Slow requests take more connections at once than fast ones.
+    # Slow requests use more connections at a time than fast ones.
     _warm_up({'ours': runners['ours']}, count)
     for number, (column, runner) in itertools.product(
             range(options.rounds), runners.items()):
@@ -149,7 +149,7 @@ def _life(runner: life.Runner, count: int, column: str, number: int
           ) -> life.Measures:
     lives = life.Life(runner, count)
     if column != 'ours' and number:
-        # These take up to half a minute each, and always the same.
+        # These take up to half a minute each, without variation.
         return lives.plain()
     return itertools.chain(lives.plain(), lives.copies())
 
@@ -157,7 +157,7 @@ def _life(runner: life.Runner, count: int, column: str, number: int
 def _warm_up(runners: dict[str, life.Runner], count: int) -> None:
     """Fill caches and pools.
 
-    Our driver finds out how many writes at once the array stands.
+    Our driver also adapts to the number of writes that the array can handle.
     """
     for column in ('ours', 'intree'):
         if column in runners:

@@ -12,8 +12,8 @@
 
 """Simulated arrays, each in a separate process.
 
-They do not share the interpreter with the drivers, so that neither waits
-for the other's work.
+They do not share an interpreter with the drivers, so that neither slows down
+the other.
 """
 
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ Object = dict[str, Any]
 class Array:
     """A running ``k2-sim`` and its control API.
 
-    :ivar address, port, host: where it answers; the host is both
-    :ivar authority: who signed its certificate (a file)
+    :ivar address, port, host: where it listens; the host is both
+    :ivar authority: file with the CA of its certificate
     """
 
     def __init__(self, folder: str, port: int) -> None:
@@ -122,9 +122,9 @@ def running(folder: str, profile: str, port: int = 0, *arguments: str
             ) -> Iterator[Array]:
     """Start ``k2-sim`` in a directory; stop it at the end.
 
-    :param port: where it is to listen; 0 for any
-    :param arguments: further ones of ``k2-sim``
-    :raises RuntimeError: it does not start; the text has its last words
+    :param port: to listen on; 0 for any
+    :param arguments: more arguments of ``k2-sim``
+    :raises RuntimeError: it does not start; the text ends with its output
     """
     port = port or _free_port()
     secret = os.path.join(folder, 'password')

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m benchmarks.chart FIGURES``: the page of the benchmark.
+"""``python -m benchmarks.chart FIGURES``: chart and tables of the benchmark.
 
-Draws the picture from the figures that ``python -m benchmarks --json`` has
+Draws the chart from the figures that ``python -m benchmarks --json`` has
 written, and prints the rows of the tables.
 """
 
@@ -49,7 +49,7 @@ def picture(figures: dict[str, Any]) -> str:
     parts: list[str] = []
     top = 0
     for title, rows in (
-            ('an array that offers all', figures['rows']),
+            ('an array with all capabilities', figures['rows']),
             ('an array that serves known requests only', figures['known'])):
         parts += _panel(title, rows, top)
         top += _height(rows)

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m benchmarks.cpu``: CPU of a create and of an attach.
+"""``python -m benchmarks.cpu``: CPU time of a create and of an attach.
 
 Both drivers run one after the other in this process, on one simulated array
-in a process of its own, without delay. What the array can do is known to our
-driver by then. The figures are of the calling thread, and of all threads of
-the process, in milliseconds; the ratio is of the first.
+without latency in a separate process. Our driver has learned the array's
+capabilities before. The figures are those of the calling thread, and of all
+threads of the process, in milliseconds; the ratio is that of the former.
 """
 
 import argparse
@@ -50,10 +50,10 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='python -m benchmarks.cpu',
-        description='CPU of create_volume and initialize_connection, of this '
-                    'driver and of the in-tree one.')
+        description='CPU time of create_volume and initialize_connection, '
+                    'for this driver and the in-tree driver.')
     parser.add_argument('--rounds', type=int, default=5, metavar='N',
-                        help='rounds of which the median counts '
+                        help='rounds, of which the median is reported '
                              '(default: %(default)s)')
     parser.add_argument('--operations', type=int, default=200, metavar='N',
                         help='operations of a round (default: %(default)s)')
@@ -76,7 +76,7 @@ def _both(array: arrays.Array) -> dict[str, Any]:
 
 def _of_driver(driver: Any, options: argparse.Namespace
                ) -> dict[str, Times]:
-    # Capabilities are learnt, and caches filled.
+    # Learn capabilities, and fill caches.
     _round(driver, 5)
     rounds = [_round(driver, options.operations)
               for _ in range(options.rounds)]
@@ -105,7 +105,7 @@ def _round(driver: Any, count: int) -> dict[str, Times]:
 
 
 def _measure(act: Callable[[Any], object], rows: list[Any]) -> Times:
-    """Return the CPU time of each in ms: of this thread, and of all."""
+    """Return the CPU time of each in ms: of this thread, of all threads."""
     thread, process = time.thread_time(), time.process_time()
     for row in rows:
         act(row)

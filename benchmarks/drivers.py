@@ -12,8 +12,8 @@
 
 """Both drivers, loaded as in cinder-volume, and the rows they work on.
 
-No manager stands in between: what is measured is the driver and its
-requests. Rows are Cinder's own, in the database of the functional tests.
+They are called without a manager, so only the driver and its requests are
+measured. Rows are Cinder's own, in the database of the functional tests.
 """
 
 from collections.abc import Iterator
@@ -61,8 +61,8 @@ def context() -> Any:
 def without_copies(driver: Any) -> Iterator[None]:
     """A context in which a driver copies no data through the host.
 
-    Attaching and copying are left out, so only its requests to the array
-    remain.
+    Attaching and copying are skipped, so only its requests to the array are
+    measured.
     """
     path = {'device': {'path': os.devnull}, 'connector': mock.Mock(),
             'conn': {'data': {}}}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations that are measured, in the order of a volume's life."""
+"""The operations that are measured, in the order of a volume's life cycle."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Measure:
 
     :ivar calls: REST calls for each single operation
     :ivar wall: seconds for the whole batch
-    :ivar in_flight: the most requests that the array had at one time
+    :ivar in_flight: the maximum number of concurrent requests
     """
 
     calls: float
@@ -70,7 +70,7 @@ Measures = Iterator[tuple[str, Measure]]
 
 
 class Life:
-    """Takes ``count`` volumes through their life, one operation a batch."""
+    """Runs ``count`` volumes through their life cycle, in batches."""
 
     def __init__(self, runner: Runner, count: int) -> None:
         self._runner = runner
@@ -78,7 +78,7 @@ class Life:
         self._count = count
 
     def plain(self) -> Measures:
-        """Volumes without copies, each on a host of its own."""
+        """Volumes without copies, each on a different host."""
         driver = self._driver
         rows = self._rows()
         hosts = [drivers.connector(f'compute-{n}')

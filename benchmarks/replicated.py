@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Failover of many replicated volumes at once, and the way back.
+"""Failover of many replicated volumes at once, and failback.
 
-Each driver gets two new arrays with the same volumes on them. What it says
-of its work does not count: the arrays have to show it.
+Each driver gets two new arrays with the same volumes on them. The result is
+checked on the arrays, not by what the driver reports.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Move:
     :ivar count: how many volumes
     :ivar calls: REST calls to both arrays
     :ivar wall: seconds
-    :ivar paused: seconds of these in which the driver slept
+    :ivar paused: how many of these seconds the driver slept
     """
 
     count: int
@@ -52,7 +52,7 @@ class Move:
     paused: float
 
     def scaled(self, count: int) -> 'Move':
-        """What more volumes would take, if each takes the same."""
+        """Return the cost for more volumes, scaled linearly."""
         factor = count / self.count
         return Move(count, round(self.calls * factor), self.wall * factor,
                     self.paused * factor)
@@ -60,11 +60,11 @@ class Move:
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """A driver, and what is different between the two.
+    """A driver, and how it differs from the other one.
 
-    :ivar home: what it wants to hear for failback
-    :ivar status: what it says of volumes that it has failed back
-    :ivar keeps_ids: whether rows name the array and its volumes
+    :ivar home: the target to pass for failback
+    :ivar status: the replication status of volumes that it has failed back
+    :ivar keeps_ids: whether rows have the ids of the array and its volumes
     """
 
     path: str
@@ -75,8 +75,8 @@ class Contender:
 
 
 OURS = Contender(drivers.OURS, 'ours_replicated', 'default', 'enabled', True)
-# It refuses Cinder's name of the primary array, and takes what it has
-# brought home for not replicated.
+# It does not accept "default" for the primary array, and reports volumes as
+# not replicated after failback.
 INTREE = Contender(drivers.INTREE, 'intree_replicated', None, 'disabled',
                    False)
 
@@ -88,9 +88,9 @@ def measure(contender: Contender, profile: str, latency: float, count: int,
     :param latency: seconds that each request takes
     :param count: how many volumes are failed over
     :param back: how many of them are failed back
-    :param say: told what is going on
+    :param say: receives progress messages
     :returns: "failover" and "failback"
-    :raises WrongStateError: it did not do that
+    :raises WrongStateError: the driver did not do that
     """
     with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
             arrays.pair(folder, profile) as pair:
@@ -117,14 +117,14 @@ class _Trial:
                                     **site.options())
 
     def fill(self, count: int) -> None:
-        """Make volumes, and what Cinder knows of them."""
+        """Create volumes on the array, and their rows."""
         self._site.fill([
             drivers.volume(host=self._host, replication_status='enabled',
                            launched_at=timeutils.utcnow())
             for _ in range(count)])
 
     def fail_over(self) -> Move:
-        """Let the secondary array serve all of them."""
+        """Fail all of them over to the secondary array."""
         move = self._move(self._rows(), self._site.secondary.host)
         rows = self._rows()
         self._site.check({row.id for row in rows}, sites.AWAY)
@@ -132,7 +132,7 @@ class _Trial:
         return move
 
     def fail_back(self, count: int) -> Move:
-        """Bring some of them home, with what was written away."""
+        """Fail some of them back, with data written on the secondary array."""
         self._site.write_away()
         home = self._rows()[:count]
         move = self._move(home, self._contender.home)
@@ -156,7 +156,7 @@ class _Trial:
             self._site.check_places(rows, array)
 
     def _move(self, rows: list[Any], target: str | None) -> Move:
-        """Move volumes, and save what the driver says of them."""
+        """Move volumes, and save the driver's updates of their rows."""
         self._site.clear_journals()
         with self._site.slow(self._latency), _slept() as naps:
             start = time.perf_counter()
@@ -173,7 +173,7 @@ class _Trial:
 
 @contextlib.contextmanager
 def _slept() -> Iterator[list[float]]:
-    """How long this thread sleeps each time; it does so as ever."""
+    """Record how long this thread sleeps each time."""
     naps: list[float] = []
     sleep, own = time.sleep, threading.get_ident()
 

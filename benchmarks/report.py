@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What was measured, as a table and as JSON."""
+"""The results, as a table and as JSON."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ _LEGEND = """\
 calls: REST calls for each operation. wall: all operations at once. most:
 requests in flight. 1 by 1: ours one after the other, and how many times
 faster they are at once. Cinder's own driver copies clones and volumes from
-snapshots through the host; what the copying itself takes is left out.
+snapshots through the host; the time of the copying itself is not included.
 """
 
 _MOVES_HEAD = (f'{"":10}{"ours":^25}{_INTREE:^29}{"ratio":^14}\n'
@@ -39,14 +39,14 @@ _MOVES_HEAD = (f'{"":10}{"ours":^25}{_INTREE:^29}{"ratio":^14}\n'
 
 _MOVES_LEGEND = """\
 calls: REST calls to both arrays, for all volumes. wall: seconds for all of
-them. paused: seconds of these in which the driver slept.
+them. paused: how many of these seconds the driver slept.
 """
 
-# Creates, and attaches to different hosts, at least.
+# Minimum speed-up of concurrent creates, and attaches to different hosts.
 GOAL = 8.0
-# Failover and failback, against Cinder's own driver, at least.
+# Minimum speed-up of failover and failback over Cinder's own driver.
 GOAL_MOVES = 20.0
-# Against the in-tree driver where the array serves known requests only.
+# The same over the in-tree driver, if the array serves known requests only.
 GOAL_KNOWN = 5.0
 GOAL_KNOWN_OPERATIONS = ('create volume', 'attach, a host each', 'detach',
                          'delete volume', 'clone volume')
@@ -66,20 +66,20 @@ class Results:
 
     def add(self, operation: str, column: str, measure: life.Measure
             ) -> None:
-        """Take one measure."""
+        """Add one measure."""
         columns = self._measures.setdefault(operation, {})
         columns.setdefault(column, []).append(measure)
 
     def add_moves(self, column: str, moves: dict[str, replicated.Move]
                   ) -> None:
-        """Take what a driver's failover and failback took."""
+        """Add the cost of a driver's failover and failback."""
         for name, move in moves.items():
             self._moves.setdefault(name, {})[column] = move
 
     def moves(self) -> list[dict[str, Any]]:
         """One row for failover and one for failback, and the ratios.
 
-        None of what one of the drivers did not manage.
+        An operation that was not measured for both drivers has no row.
         """
         return [_move_row(name, columns['ours'], columns['intree'])
                 for name, columns in self._moves.items()
@@ -91,7 +91,7 @@ class Results:
                 for operation, columns in self._measures.items()]
 
     def table(self) -> str:
-        """The rows for people."""
+        """The results as text."""
         return '\n'.join([*(self._operations() if self._measures else ()),
                           *(self._replication() if self.moves() else ())])
 
@@ -121,7 +121,7 @@ class Results:
                 *map(_move_verdict, rows)]
 
     def write(self, path: str, known: list[dict[str, Any]]) -> None:
-        """The rows for machines.
+        """Write the results as JSON.
 
         :param known: those of an array that serves known requests only
         """
@@ -169,7 +169,7 @@ def _known_verdict(row: dict[str, Any]) -> str:
 
 def _move_row(name: str, ours: replicated.Move, intree: replicated.Move
               ) -> dict[str, Any]:
-    """Both drivers; the other one as if it had moved as many volumes."""
+    """The row of both drivers; the in-tree one scaled to as many volumes."""
     scaled = intree.scaled(ours.count)
     return {
         'operation': name, 'count': ours.count,
@@ -197,12 +197,12 @@ def _is_scaled(row: dict[str, Any]) -> bool:
 
 
 def _scaling(row: dict[str, Any]) -> str:
-    """That Cinder's own driver did not move all volumes; empty if it did."""
+    """A note if Cinder's own driver did not move all volumes, or nothing."""
     measured = row['intree_measured']
     return (f'* {_INTREE} driver was measured with {measured["count"]} of the '
             f'volumes: {measured["calls"]} calls\n'
             f'in {measured["wall"]:.2f} s, {measured["paused"]:.2f} s of them '
-            'paused. That is scaled linearly to '
+            'paused. This is scaled linearly to '
             f'{row["count"]}.\n' if _is_scaled(row) else '')
 
 

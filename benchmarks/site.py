@@ -30,9 +30,9 @@ _SESSIONS = 'replication/sessions'
 _PEERS = 'replication/peer_k2arrays'
 _POLICIES = 'retention_policies'
 _POLICY = 'Replication_Retention'
-# Seconds between two copies, the least there is (REP-4).
+# Seconds between two copies, the minimum (REP-4).
 _RPO = 60
-# Seconds in which the arrays tell each other what has changed (REP-8).
+# Seconds within which the arrays exchange changes (REP-8).
 _PATIENCE = 30.0
 _PAUSE = 0.5
 
@@ -42,7 +42,7 @@ AWAY = ('source suspended', 'target failed_over')
 
 
 class WrongStateError(Exception):
-    """Arrays or rows do not show what a driver should have done."""
+    """Arrays or rows are not in the state that a driver should cause."""
 
 
 class Site:
@@ -55,7 +55,7 @@ class Site:
         self._pair = (primary, secondary)
 
     def options(self) -> dict[str, Any]:
-        """Options of a back end on both, that either driver understands."""
+        """Options of a back end on both, which both drivers understand."""
         return {
             'san_ip': self.primary.host, 'san_login': arrays.LOGIN,
             'san_password': arrays.PASSWORD, 'driver_ssl_cert_verify': True,
@@ -66,7 +66,7 @@ class Site:
 
     @contextlib.contextmanager
     def slow(self, latency: float) -> Iterator[None]:
-        """Let every request take so many seconds, for a while."""
+        """Inside, every request takes this many seconds."""
         for array in self._pair:
             array.set_latency(latency)
         yield
@@ -74,7 +74,7 @@ class Site:
             array.set_latency(0)
 
     def clear_journals(self) -> None:
-        """Forget the requests so far."""
+        """Reset the request counters of both arrays."""
         for array in self._pair:
             array.clear_journal()
 
@@ -85,7 +85,7 @@ class Site:
     # What is on the arrays
 
     def fill(self, rows: Sequence[Any]) -> None:
-        """Make a replicated volume for each row, named as both drivers do.
+        """Create a replicated volume for each row, named as by both drivers.
 
         :raises WrongStateError: not all of them are replicated
         """
@@ -137,10 +137,10 @@ class Site:
         for id, volume in _by_id(self.secondary, 'volumes', 'cv').items():
             self.secondary.write(volume['id'], id)
 
-    # What is to be seen there
+    # Checks
 
     def check(self, ids: Collection[str], expected: tuple[str, str]) -> None:
-        """See that the sessions of volumes are as they should be.
+        """Check that the sessions of volumes have the expected state.
 
         :param expected: HOME or AWAY
         :raises WrongStateError: they are not
@@ -161,19 +161,19 @@ class Site:
             found := tuple(one.get(id) for one in shown)) != expected]
 
     def check_data(self, ids: Collection[str]) -> None:
-        """See that what was written away came home with volumes.
+        """Check that data written on the secondary array was failed back.
 
-        :raises WrongStateError: it did not
+        :raises WrongStateError: it was not
         """
         volumes = _by_id(self.primary, 'volumes', 'cv')
         contents = self.primary.contents()
         lost = [id for id in ids if contents[str(volumes[id]['id'])] != id]
         if lost:
             raise WrongStateError(
-                f'{len(lost)} volumes came home without their data')
+                f'{len(lost)} volumes were failed back without their data')
 
     def check_places(self, rows: Sequence[Any], array: arrays.Array) -> None:
-        """See that rows name an array, and their volumes on it.
+        """Check that rows have the ids of an array and of their volumes.
 
         :raises WrongStateError: they do not
         """
@@ -190,7 +190,7 @@ class Site:
 
 def _by_id(array: arrays.Array, resource: str, kind: str
            ) -> dict[str, arrays.Object]:
-    """Objects by the id in their names, after the kind or its peer's."""
+    """Objects by the id in their names, without the prefix of the kind."""
     return {found['name'].partition(f'{kind}-')[2]: found
             for found in array.objects(resource)
             if found['name'].startswith((f'{kind}-', f'r{kind}-'))}
