@@ -21,7 +21,7 @@ from typing import Any
 
 CONNECTIONS = 16
 
-# Gives the next request, whole.
+# Returns the next complete request.
 Source = Callable[[], bytes]
 
 
@@ -67,14 +67,14 @@ class Client(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, or an error."""
+        """Finish, or report an error."""
         if not self.closed.done():
             self.closed.set_result(None)
 
 
 async def ask(url: str, authority: pathlib.Path, seconds: float,
               source: Source) -> list[float]:
-    """Ask for so many seconds; gives how long each answer took."""
+    """Send requests for this many seconds; return the time of each reply."""
     host, port = url.removeprefix('https://').split(':')
     context = ssl.create_default_context(cafile=authority)
     loop = asyncio.get_running_loop()

@@ -12,10 +12,10 @@
 
 """Measures the performance of the simulated array against its goals.
 
-Starts k2-sim over HTTPS on a state with many volumes and repeats the same
-request from this process, on a few connections. The upper bound is measured
-with the same server sending a small, constant response. Exit status: 1 if a
-goal was missed.
+Starts k2-sim over HTTPS with many volumes and repeats the same request from
+this process, on a few connections. The upper bound is measured with the same
+server sending a small, constant response. The exit status is 1 if a goal was
+missed.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from tools import bench_client
 _PER_GROUP = 25
 # Groups of one volume each.
 _SINGLES = 100
-# Groups for the volumes that are made while time is taken.
+# Groups for the volumes that are created during the measurement.
 _EMPTY = 1000
 _ROOM = 32
 _START_SECONDS = 2.0

@@ -15,8 +15,9 @@
     python -m tools.capability_matrix [--last]
 
 Runs the tests in tests/matrix and writes the page from what they attach to
-their results; with ``--last`` from the results of the run before. The exit
-status is 1 if a test failed: then an operation of in-tree Cinder did.
+their results; with ``--last`` from the results of the last run. The exit
+status is 1 if a test failed, which means that an operation of the in-tree
+driver did.
 """
 
 import argparse
@@ -43,13 +44,13 @@ Capability matrix
 =================
 
 What the driver does on an array that lacks one capability and has all others.
-The page is made from tests on the simulated array: each operation runs twice,
-and the REST calls of the second time are compared with those on an array that
-lacks nothing. Operations that are not named take the same calls as there.
+The page is generated from tests on the simulated array: each operation runs
+twice, and the REST calls of the second run are compared with those on an array
+that lacks nothing. Operations that are not named take the same calls.
 
-The array refuses a capability by a status, by a dropped connection, or
-silently: *no hits* finds nothing, *ignored* passes over what it does not know.
-``k2-admin capabilities`` shows what an array was found to offer.
+The array refuses a capability with a status, by dropping the connection, or
+silently: *no hits* finds nothing, *ignored* ignores what the array does not
+know. ``k2-admin capabilities`` shows the capabilities found on an array.
 """
 
 Found = dict[str, Any]
@@ -78,7 +79,7 @@ def render(found: Iterable[Found]) -> str:
 
 
 def _effect(one: Found) -> str:
-    """Return the operations that are slower, or that there are none."""
+    """Return the operations that differ, or that there are none."""
     by_outcome: dict[str, list[str]] = collections.defaultdict(list)
     for operation, outcome in one['outcomes'].items():
         by_outcome[outcome].append(operation)

@@ -12,8 +12,8 @@
 
 """Writes doc/source/charm/options.rst: the options of the charm.
 
-They are read from ``juju-charm/charmcraft.yaml``. With ``--check`` it only
-reports whether the page is up to date; the exit status is 1 if it is not.
+The options are read from ``juju-charm/charmcraft.yaml``. With ``--check`` it
+only reports whether the page is up to date; the exit status is 1 if it is not.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog='charm_options',
         description='Write the options of the charm from charmcraft.yaml.')
     parser.add_argument('--check', action='store_true',
-                        help='only say whether the page is up to date')
+                        help='only report whether the page is up to date')
     check = parser.parse_args(arguments).check
     text = render(yaml.safe_load(DATA.read_text())['config']['options'])
     name = PAGE.relative_to(ROOT)

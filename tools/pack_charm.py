@@ -12,9 +12,9 @@
 
 """Pack the Juju charm, and the driver's wheel for its resource, into dist/.
 
-A charmcraft that is installed is used as it is. Without one, root can have
-charmcraft of the Python package index pack on this very machine. That needs
-no container: the charm is plain Python, and its dependencies are, too.
+If charmcraft is installed, it is used. Otherwise root can pack on this machine
+with charmcraft from the Python package index. No container is needed, because
+the charm and its dependencies are pure Python.
 """
 
 import argparse
@@ -36,12 +36,12 @@ SOURCE = ROOT / 'juju-charm'
 DIST = ROOT / 'dist'
 VENV = ROOT / '.venv' / 'charmcraft'
 SECONDS = 900.0
-# What an older pyOpenSSL of the system would be too old for comes along.
+# With its own pyOpenSSL, because that of the system may be too old.
 PACKAGES = ('charmcraft==4.5.0', 'pyopenssl>=24')
-# Only Debian's own Python has the bindings of apt that charmcraft imports.
+# Only Debian's own Python has the apt bindings that charmcraft imports.
 PYTHON = '/usr/bin/python3'
-# The system that units run, and that charmcraft wants to be on. Nothing that
-# differs between systems gets into the charm.
+# The system that units run, and that charmcraft requires as its host. Nothing
+# in the charm depends on the system.
 OS_RELEASE = '''NAME="Ubuntu"
 ID=ubuntu
 ID_LIKE=debian
@@ -50,7 +50,7 @@ VERSION_CODENAME=noble
 UBUNTU_CODENAME=noble
 PRETTY_NAME="Ubuntu 24.04"
 '''
-# In a mount namespace of its own: nobody else sees that system.
+# Runs in a separate mount namespace, so no other process sees this file.
 DISGUISE = ('mount --bind "$1" "$(readlink -f /etc/os-release)" && shift && '
             'exec "$@"')
 
@@ -98,9 +98,9 @@ def missing() -> str:
 
 
 def find() -> pathlib.Path | None:
-    """Return charmcraft, installing it if missing or outdated.
+    """Return our own charmcraft, installed if missing or outdated.
 
-    None where one is installed.
+    None if the system has one.
     """
     if shutil.which('charmcraft'):
         return None
@@ -150,7 +150,7 @@ def pack() -> pathlib.Path:
             run('unshare', '--mount', 'sh', '-c', DISGUISE, 'sh', system,
                 own, 'pack', '--destructive-mode', cwd=charm)
         packed, = charm.glob('*.charm')
-        # It does not see by itself what the charm's own file lets pass.
+        # charmcraft ignores the exceptions in the charm's own file here.
         analysis = run(own or 'charmcraft', 'analyse', '--ignore',
                        ','.join(let_pass(charm)), packed, cwd=charm)
         DIST.mkdir(exist_ok=True)

@@ -13,9 +13,10 @@
 """Shows the savings of data reduction for a database and its replicas.
 
 One instance of a database is written to a simulated array, then the two other
-members of its replica set with the same data, each with a journal of its own.
-It is told twice: in volume groups with deduplication, and without. After each
-step the capacities of the array are printed as REST gives them (CAP-2).
+members of its replica set with the same data, each with a separate journal.
+This is done twice: in volume groups with deduplication, and without. After
+each step, the capacities that the REST API of the array reports are printed
+(CAP-2).
 """
 
 import json
@@ -30,8 +31,8 @@ import k2_sim
 _MIB = 2 ** 20
 _VOLUME_GIB = 10
 _MEMBERS = 3
-# Of an instance: records, which are text; images, which do not get smaller;
-# and room that the file system has given out and nobody has used.
+# Contents of an instance: records, which are text; images, which cannot be
+# compressed; and allocated but unused space of the file system.
 _RECORDS, _IMAGES, _UNUSED = 24 * _MIB, 8 * _MIB, 16 * _MIB
 _JOURNAL = 2 * _MIB
 _HEADERS = {'Authorization': 'Basic YWRtaW46YWRtaW4=',  # admin:admin
@@ -80,7 +81,7 @@ def _write(array: k2_sim.Array, volume: int, start: int, data: bytes
 
 
 def _database(chance: random.Random) -> bytes:
-    """Return its files as on a disk, in whole pages."""
+    """Return the files of the database as on a disk, in whole pages."""
     names = [f'user{chance.randrange(10 ** 9)}' for _ in range(1000)]
     records = bytearray()
     while len(records) < _RECORDS:

@@ -12,13 +12,12 @@
 
 """Runs tests in a browser, in a guest, and others that need a whole machine.
 
-The DevStack plugin, which starts arrays and their daemons, is one of these.
+The latter include the DevStack plugin, which starts arrays and their daemons.
 
 Prints each failure when it happens, and as its last line
-`N passed, N failed, N skipped`. What a test needs and the machine does not
-have makes it a skipped one, with the reason above that line. Pictures of
-each view are in artifacts/; with --docs, those that the documentation shows
-are copied there.
+`N passed, N failed, N skipped`. A test whose requirements the machine lacks is
+skipped, with the reason above that line. Screenshots of each view are in
+artifacts/; with --docs, those that the documentation shows are copied there.
 """
 
 import argparse

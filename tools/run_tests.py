@@ -10,18 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every check: lint, and each suite of ``SUITES``.
+"""Runs all checks: lint, and each suite of ``SUITES``.
 
-With --faults, what takes longer in place of these: tests/faults.
+With --faults, runs only tests/faults, which takes longer.
 
 Prints each failure when it happens, at the end why tests were skipped, and as
-its last line `N passed, N failed, N skipped`, totalled over all suites. A lint
-that fails, a suite that cannot be run, a table of rules that does not fit the
-tests and a support matrix that does not say what they showed count as one
-failure each, so the line never says `0 failed` when the exit status is not 0.
-The failures of a suite stay in artifacts/failures, in a file with its name.
-What stestr keeps of the runs (`stestr last`, `stestr failing`) is there as
-usual.
+its last line `N passed, N failed, N skipped`, totalled over all suites. A
+failed lint, a suite that cannot be run and an outdated page, such as the table
+of rules or the support matrix, count as one failure each, so the line never
+says `0 failed` when the exit status is not 0. The failures of a suite are kept
+in artifacts/failures, in a file with its name. `stestr last` and `stestr
+failing` work as usual.
 """
 
 import argparse
@@ -174,8 +173,8 @@ def run_lint() -> int:
 def check_page(title: str, module: str) -> int:
     """Check that a generated page is up to date.
 
-    :param title: what to call it
-    :param module: what makes it, and knows --check
+    :param title: its title in the output
+    :param module: its generator, which accepts --check
     :returns: the number of failures, 0 or 1
     """
     print(f'== {title}', flush=True)
@@ -188,7 +187,7 @@ def check_page(title: str, module: str) -> int:
 def end(process: subprocess.Popen[bytes]) -> None:
     """Terminate a suite and its process group.
 
-    It is asked first: a suite may have to clean up.
+    It gets SIGTERM first, because a suite may have to clean up.
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -200,7 +199,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
     """Run one suite and count its results.
 
-    The end of what the tests wrote to stderr is shown if one has failed.
+    If a test has failed, the last lines of stderr are shown.
 
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream, in
@@ -219,7 +218,7 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
                 variables: Mapping[str, str]) -> Tally:
     """Run a command that writes a subunit stream, and count the results.
 
-    :param suite: what to call it
+    :param suite: its name in the output
     :param place: the directory to run it in
     :param variables: the environment of the command
     """
@@ -273,7 +272,7 @@ def keep(suite: str, failures: Sequence[str]) -> None:
 
 
 def run_all() -> list[Tally]:
-    """Run everything but tests with injected faults; return the tallies."""
+    """Run everything except tests/faults; return the tallies."""
     checks = Tally()
     checks.failed = run_lint()
     if checks.failed:

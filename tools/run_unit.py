@@ -14,8 +14,8 @@
 """The unit tests, imported once and run on all processors.
 
 ``stestr run`` imports them, and with them most of Cinder, in each worker and
-once more to list them. Here a process imports them and forks the workers. The
-results are stored in stestr's repository, as usual.
+once more to list them. Here one process imports them and forks the workers.
+The results are stored in stestr's repository, as usual.
 """
 
 import collections
@@ -84,7 +84,7 @@ def work(suites: Sequence[unittest.TestSuite], numbers: int,
 def run(folder: str = FOLDER, workers: int = WORKERS) -> int:
     """Run the tests below a folder; return the exit status."""
     suites = classes(folder)
-    # What is there now stays, and need not be looked through for garbage.
+    # Exclude existing objects from garbage collection.
     gc.freeze()
     numbers = queue(len(suites))
     with tempfile.TemporaryDirectory() as place:

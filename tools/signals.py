@@ -24,7 +24,7 @@ _ENDED = 128
 def interrupt_on(*numbers: signal.Signals) -> None:
     """Handle these signals like Ctrl-C.
 
-    What is open is closed then, and what was started is ended.
+    Open resources are then closed, and started processes ended.
     """
     for number in numbers:
         signal.signal(number, _interrupt)
@@ -39,7 +39,7 @@ def _interrupt(number: int, frame: types.FrameType | None) -> None:
 def run(main: Callable[[], int]) -> int:
     """Run a command that Ctrl-C and SIGTERM end; return its exit status.
 
-    That is 130 after Ctrl-C and 143 after SIGTERM, as with a shell.
+    As in a shell, this is 130 after Ctrl-C and 143 after SIGTERM.
     """
     interrupt_on(signal.SIGTERM)
     try:

@@ -15,13 +15,12 @@
     python -m tools.support_matrix [--check]
 
 Reads the results of the last run of the functional tests (``stestr last``)
-and writes the page, or with ``--check`` says whether the page is what it
-would write. The exit status is 1 if it is not, and if the last run left
-tests out: half a run shows nothing.
+and writes the page, or with ``--check`` reports whether the page is up to
+date. The exit status is 1 if it is not, or if the last run was incomplete.
 
-A test counts for the ``feature`` of its class, twice: for the class's protocol
-and for its profile of the array. A feature works there if each of its tests
-passed.
+A test counts for the ``feature`` of its class in two columns: that of the
+class's protocol, and that of its array profile. A feature works in a column if
+all of its tests passed.
 """
 
 import argparse
@@ -72,17 +71,17 @@ INTRODUCTION = """\
 Support matrix
 ==============
 
-Nobody writes this page. It is made from the results of the functional tests,
-which drive Cinder's own volume manager against the simulated array, and
-``make test`` fails if it says anything else than they do.
+This page is generated from the results of the functional tests, which run
+Cinder's own volume manager against the simulated array. ``make test`` fails if
+it does not match the results.
 
-* *yes*, and a number: so many tests of the feature ran there, and each of
-  them passed.
+* *yes*, and a number: this many tests of the feature ran, and all of them
+  passed.
 * *no*: a test failed or was skipped, or there is none.
 
 The columns are the transport and the kind of array; each test counts in one
-column of both. *K2* is an array without thin clones; *SDP* is a newer one that
-has them, see :doc:`clones`. The tests have not seen a real array yet, see
+column of each. *K2* is an array without thin clones; *SDP* is a newer one that
+has them, see :doc:`clones`. The tests have not run on a real array yet, see
 :doc:`limits`.
 """
 
@@ -247,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
         description='Write the support matrix from the last run of the '
                     'functional tests.')
     parser.add_argument('--check', action='store_true',
-                        help='only say whether the page is up to date')
+                        help='only report whether the page is up to date')
     check = parser.parse_args(arguments).check
     try:
         cases = load_cases()
