@@ -53,7 +53,7 @@ def main() -> int:
 
 def _tell(array: k2_sim.Array, is_dedup: bool) -> None:
     name = 'with deduplication' if is_dedup else 'without deduplication'
-    print(f'\n{name:24} {"provisioned":>13} {"written":>9} {"taken":>9}'
+    print(f'\n{name:24} {"provisioned":>13} {"written":>9} {"used":>9}'
           f' {"reduction":>10} {"with thin":>10}')
     database = _database(random.Random(1))  # nosec B311
     for member in range(_MEMBERS):

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""make cloud: run the main job with a real Cinder on a simulated K2."""
+"""make cloud: run the main workflow of a real Cinder on a simulated K2."""

@@ -49,7 +49,7 @@ def head(title: str) -> None:
 
 
 def volumes_of(cinder: Any) -> list[compare.Volume]:
-    """Read what Cinder has; a type without our extra spec deduplicates."""
+    """Return Cinder's volumes; types without our extra spec deduplicate."""
     nodedup = {
         kind.name for kind in cinder.volume_types.list()
         if scenario.NODEDUP.items() <= kind.extra_specs.items()}
@@ -61,13 +61,13 @@ def volumes_of(cinder: Any) -> list[compare.Volume]:
 
 
 def snapshots_of(cinder: Any) -> list[compare.Snapshot]:
-    """Read the snapshots that Cinder has."""
+    """Return Cinder's snapshots."""
     return [compare.Snapshot(item.id, item.name, item.size, item.volume_id)
             for item in reversed(cinder.volume_snapshots.list())]
 
 
 def compare_both(cinder: Any, reader: array.Array) -> None:
-    """Print the table of both sides.
+    """Print the table that compares Cinder with the array.
 
     :raises CloudError: they differ
     """
@@ -85,7 +85,7 @@ def compare_both(cinder: Any, reader: array.Array) -> None:
 def check_empty(reader: array.Array) -> None:
     """Check that nothing of Cinder's is left on the array.
 
-    :raises CloudError: something is, and what
+    :raises CloudError: something is left; the text says what
     """
     with console.step(f'the array at {reader.url} is empty again'):
         left = reader.leftovers()
@@ -144,7 +144,7 @@ def stay(started: list[children.Child]) -> None:
 
 def stand_up(run: settings.Settings,
              started: list[children.Child]) -> None:
-    """Start everything, do the main job, compare, then stay or clean up."""
+    """Start everything, run the main workflow, compare, stay or clean up."""
     begin = time.monotonic()
     head(f'Starting, in {run.state}')
     readers = stack.start_arrays(run, started)
@@ -153,12 +153,12 @@ def stand_up(run: settings.Settings,
     scenario.make_types(watcher.cinder)
     suffix = time.strftime('-%H%M%S') if run.keep else ''
     for backend in settings.BACKENDS:
-        head(f'The main job on {backend}')
+        head(f'The main workflow on {backend}')
         scenario.Job(watcher, backend, suffix).run()
-    head('What Cinder has beside what the array has')
+    head('Comparison of Cinder and the array')
     compare_both(watcher.cinder, readers[0])
     if run.secondary:
-        head('A disaster, and back')
+        head('Loss of the primary array, and failback')
         disaster.Disaster(run, started, watcher, readers, suffix).run()
     if run.check:
         head('Removing everything')

@@ -24,7 +24,7 @@ from tools.cloud import settings
 REQUEST_SECONDS = 30
 RESOURCES = ('volumes', 'volume_groups', 'snapshots', 'mappings', 'hosts',
              'host_iqns', 'host_fc_ports')
-# More than the demo makes; the array sets no upper bound to a page.
+# More than the workflow creates; the array does not limit the page size.
 PAGE = 9999
 
 Objects = list[dict[str, Any]]
@@ -35,7 +35,7 @@ class Array:
     """A reader of one array. The password stays out of its repr.
 
     :ivar control_file: with the password of the control API, which the
-        array makes at its first start
+        array creates at its first start
     """
 
     url: str
@@ -54,7 +54,7 @@ class Array:
              ) -> requests.Response:
         """Return the array's reply to one request.
 
-        :raises CloudError: it refuses it
+        :raises CloudError: the array refuses it
         """
         reply = requests.request(
             method, self.url + path, auth=self._account(path),
@@ -65,23 +65,23 @@ class Array:
         return reply
 
     def get(self, path: str) -> Any:
-        """Return the JSON body that the array answers to GET.
+        """Return the JSON body of the reply to a GET.
 
-        :raises CloudError: it refuses it
+        :raises CloudError: the array refuses it
         """
         return self._ask('GET', path).json()
 
     def post(self, path: str, **fields: Any) -> None:
         """Send a request to the array's control API.
 
-        :raises CloudError: it does not carry it out
+        :raises CloudError: the array refuses it
         """
         self._ask('POST', path, json=fields)
 
     def write(self, volume: int, offset: int, data: bytes) -> None:
         """Write data to a volume, as a host does.
 
-        :raises CloudError: the array does not take it
+        :raises CloudError: the array refuses it
         """
         self._ask('PUT', f'/sim/v1/data/volumes/{volume}', data=data, headers={
             'Content-Range': f'bytes {offset}-{offset + len(data) - 1}/*'})
@@ -89,13 +89,13 @@ class Array:
     def read(self, volume: int, offset: int, length: int) -> bytes:
         """Return data of a volume.
 
-        :raises CloudError: the array does not give it
+        :raises CloudError: the array refuses it
         """
         return self._ask('GET', f'/sim/v1/data/volumes/{volume}', headers={
             'Range': f'bytes={offset}-{offset + length - 1}'}).content
 
     def answers(self) -> bool:
-        """Return whether it serves requests with verified TLS and password."""
+        """Return whether it serves requests, with verified TLS and login."""
         try:
             self.get('/api/v2/system/state')
         except requests.ConnectionError:
@@ -103,11 +103,11 @@ class Array:
         return True
 
     def objects(self) -> dict[str, Objects]:
-        """Return all objects that Cinder's work can leave, by resource."""
+        """Return all objects that Cinder can leave behind, by resource."""
         return {name: self.get(f'/api/v2/{name}?__limit={PAGE}')['hits']
                 for name in RESOURCES}
 
     def leftovers(self) -> dict[str, Objects]:
-        """Return every user's object, by resource; empty when clean."""
+        """Return all users' objects by resource; empty if nothing is left."""
         found: dict[str, Objects] = self.get('/sim/v1/leftovers')
         return {name: objects for name, objects in found.items() if objects}

@@ -41,7 +41,7 @@ def die_with_parent(parent: int,
     Runs in the child between fork and exec, so that even a kill -9 of the
     parent leaves nothing running.
 
-    :param number: the signal, for what has to clean up first
+    :param number: the signal, in case the process has to clean up first
     """
     LIBC.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
@@ -49,9 +49,9 @@ def die_with_parent(parent: int,
 
 
 def check_port(port: int, variable: str) -> None:
-    """Make sure that a port of the loopback can be listened on.
+    """Check that a port of the loopback interface is free.
 
-    :raises CloudError: it cannot, with what to do about it
+    :raises CloudError: it is not; the text says what to do
     """
     try:
         socket.create_server((settings.HOST, port)).close()
@@ -66,14 +66,14 @@ def check_port(port: int, variable: str) -> None:
 
 
 class Child:
-    """One program, its log file and its end."""
+    """A program and its log file."""
 
     def __init__(self, name: str, argv: Sequence[str], log: pathlib.Path,
                  environ: Mapping[str, str], cwd: pathlib.Path) -> None:
-        """Start the program, in a session of its own.
+        """Start the program in a new session.
 
-        Ctrl-C in the terminal then reaches only us, and we stop our
-        programs in order.
+        Ctrl-C in the terminal then reaches only this process, which stops
+        its children in order.
         """
         self.name = name
         self.log = log
@@ -107,7 +107,7 @@ class Child:
     def wait_ready(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until it is ready.
 
-        :raises CloudError: it ended, or did not answer within the seconds
+        :raises CloudError: it ended, or did not answer in time
         """
         end = time.monotonic() + seconds
         while not ready():
@@ -123,7 +123,7 @@ class Child:
         self._process.wait()
 
     def stop(self) -> None:
-        """End it and whatever it has started; harmless when it has ended."""
+        """Stop it and its child processes; does nothing if it has ended."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
@@ -138,7 +138,7 @@ class Child:
 def stopping(children: list[Child]) -> Iterator[None]:
     """Stop the children at the end, the last started first.
 
-    A second Ctrl-C must not leave one behind, so it is not listened to.
+    A second Ctrl-C is ignored, so that none is left behind.
     """
     try:
         yield

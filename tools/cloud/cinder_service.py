@@ -12,14 +12,14 @@
 
 """All of Cinder in one process: volume service per back end, scheduler, API.
 
-Real Cinder code throughout. What makes it small is its configuration: SQLite,
+All of it is real Cinder code. Only its configuration is minimal: SQLite,
 in-process messaging (fake:///), native threads, and an HTTP server in the
 same process. Started as `python -m tools.cloud.cinder_service --config-file
-cinder.conf`; prints READY when everything is up, and one line that begins
-with FAILED when a back end is not.
+cinder.conf`; prints READY when everything is up, or one line that begins with
+FAILED if a back end does not start.
 """
 
-# Cinder decides on its threads when its first module is loaded.
+# Cinder chooses its threading model when its first module is loaded.
 from cinder import monkey_patch
 monkey_patch.patch(backend='threading')
 
@@ -53,31 +53,31 @@ from tools.cloud import errors  # noqa: E402
 CONF = cfg.CONF
 # A backlog and threads for one person with one client.
 API_THREADS = 10
-# The log is for people who look at the driver: its REST calls are to be seen,
-# and Cinder's two lines for every poll of a client are not.
+# The log is for inspecting the driver: it includes the REST calls, but not
+# Cinder's two lines for each poll of a client.
 LOG_LEVELS = ['cinder_k2=DEBUG', 'cinder.api.openstack.wsgi=WARNING',
               'cinder.volume.api=WARNING']
 
 
 class FirstError(python_logging.Handler):
-    """Remembers the first exception that was logged, as one line.
+    """Stores the first exception that was logged, as one line.
 
-    The volume manager logs why a driver did not start and tells nobody.
+    The volume manager only logs why a driver did not start.
     """
 
     def __init__(self) -> None:
-        """Begin with no exception seen."""
+        """Start without an exception."""
         super().__init__(python_logging.ERROR)
         self.text = ''
 
     def emit(self, record: python_logging.LogRecord) -> None:
-        """Take one record of the log."""
+        """Handle one log record."""
         if record.exc_info and record.exc_info[1] is not None:
             self.text = self.text or ' '.join(str(record.exc_info[1]).split())
 
 
 def configure(argv: list[str]) -> None:
-    """Do what the main functions of Cinder's three programs do."""
+    """Configure Cinder like the main functions of its three programs."""
     objects.register_all()
     logging.set_defaults(default_log_levels=[
         *logging.get_default_log_levels(), *LOG_LEVELS])
@@ -92,7 +92,7 @@ def configure(argv: list[str]) -> None:
 def start_volume(name: str) -> service.Service:
     """Start the volume service of one back end.
 
-    A back end that is not up ends the process; its last words say why.
+    If the back end does not start, the process prints why and ends.
     """
     seen = FirstError()
     manager_log = python_logging.getLogger('cinder.volume.manager')
@@ -110,7 +110,7 @@ def start_volume(name: str) -> service.Service:
 
 
 def start_services() -> list[service.Service]:
-    """Start the volume services, then the scheduler that asks for them."""
+    """Start the volume services, then the scheduler, which queries them."""
     started = [start_volume(name) for name in CONF.enabled_backends]
     scheduler = service.Service.create(binary=constants.SCHEDULER_BINARY)
     scheduler.start()
@@ -118,7 +118,7 @@ def start_services() -> list[service.Service]:
 
 
 def start_api() -> cheroot_wsgi.Server:
-    """Serve the volume API on a thread of its own."""
+    """Serve the volume API in a separate thread."""
     application = wsgi.Loader(CONF).load_app(name='osapi_volume')
     server = cheroot_wsgi.Server(
         (CONF.osapi_volume_listen, CONF.osapi_volume_listen_port),
@@ -147,8 +147,7 @@ def main() -> None:
     for started in reversed(services):
         started.stop()
     print('stopped', flush=True)
-    # Timers and in-process messaging keep threads of their own that nothing
-    # joins.
+    # Nothing joins the threads of timers and in-process messaging.
     os._exit(0)
 
 
@@ -156,7 +155,7 @@ if __name__ == '__main__':
     try:
         main()
     except Exception as error:
-        # Threads that run by now would keep the process.
+        # Running threads would keep the process alive.
         logging.getLogger(__name__).exception('Cinder did not start')
         words = ' '.join(str(error).split('\n')[0].split())
         print(f'{errors.GAVE_UP}{type(error).__name__}: {words}', flush=True)

@@ -47,8 +47,8 @@ def poll(what: str, done: Callable[[], bool],
          seconds: float = SECONDS) -> None:
     """Poll until a condition is met.
 
-    :param what: for the message: what should have happened
-    :raises CloudError: it was not done within the seconds
+    :param what: what should have happened, for the message
+    :raises CloudError: the condition was not met in time
     """
     end = time.monotonic() + seconds
     while not done():
@@ -66,7 +66,7 @@ class Watcher:
         self._log = log
 
     def reason(self, resource_id: str) -> str:
-        """Say why Cinder failed: its message for the user, then its log."""
+        """Return why Cinder failed: its user messages, then its log."""
         messages = self.cinder.messages.list(
             search_opts={'resource_uuid': resource_id})
         told = [message.user_message for message in messages]
@@ -75,7 +75,7 @@ class Watcher:
                           errors.tail(self._log, about=resource_id)])
 
     def failed(self, resource: Any, what: str) -> errors.CloudError:
-        """Make the error for a resource that is not as it should be."""
+        """Return the error for a resource in an unexpected state."""
         return errors.CloudError(
             f'{resource.name} {what}\n{self.reason(resource.id)}')
 

@@ -89,7 +89,7 @@ class ArrayState:
         """Take the array's objects by resource.
 
         :param connectors: hosts that Cinder knows; a host of the array with
-            exactly the initiators of one goes by that one's name
+            exactly the same initiators gets the same name
         """
         self.objects = objects
         self._names = {initiators(connector): str(connector['host'])
@@ -142,7 +142,7 @@ def initiators(connector: Mapping[str, Any]) -> frozenset[str]:
 
 
 def volume_row(volume: Volume, array: ArrayState) -> Row:
-    """Compare one volume; it is cv-<id> in a group cvg-<id> of its own."""
+    """Compare one volume; it is cv-<id> in its own group cvg-<id>."""
     cinder = (volume.name, volume.id[:8], str(volume.size),
               yes_no(volume.dedup), ' '.join(sorted(volume.hosts)))
     name = f'cv-{volume.id}'
@@ -166,7 +166,7 @@ def volume_row(volume: Volume, array: ArrayState) -> Row:
 
 
 def snapshot_row(snapshot: Snapshot, array: ArrayState) -> Row:
-    """Compare one snapshot; it is cs-<id> of its volume's group."""
+    """Compare one snapshot; it is cs-<id> in its volume's group."""
     cinder = (snapshot.name, snapshot.id[:8], str(snapshot.size), '', '')
     name = f'cs-{snapshot.id}'
     found = [item for item in array.live_snapshots()
@@ -201,10 +201,10 @@ def unknown(array: ArrayState, volumes: Sequence[Volume]) -> list[str]:
 
 def extra_rows(volumes: Sequence[Volume], snapshots: Sequence[Snapshot],
                array: ArrayState) -> list[Row]:
-    """Find what the array has and Cinder does not know.
+    """Return rows for objects of the array that Cinder does not know.
 
-    A snapshot that a volume was cloned from has to stay as long as that
-    volume (CLN-4), so only one without clones is left over.
+    A snapshot from which a volume was cloned has to remain as long as that
+    volume (CLN-4), so only snapshots without clones are leftovers.
     """
     known = {f'cs-{snapshot.id}' for snapshot in snapshots}
     hidden = [item for item in array.live_snapshots()
@@ -222,19 +222,19 @@ def extra_rows(volumes: Sequence[Volume], snapshots: Sequence[Snapshot],
 
 def compare(volumes: Sequence[Volume], snapshots: Sequence[Snapshot],
             array: ArrayState) -> list[Row]:
-    """Return the whole table, Cinder's order first."""
+    """Return all rows, first those of Cinder in its order."""
     return [*(volume_row(volume, array) for volume in volumes),
             *(snapshot_row(snapshot, array) for snapshot in snapshots),
             *extra_rows(volumes, snapshots, array)]
 
 
 def report(rows: Sequence[Row]) -> list[str]:
-    """Lay out the table for a terminal."""
+    """Format the table for a terminal."""
     return console.table(HEAD, [row.cells for row in rows])
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """Sum the table up in one line."""
+    """Summarize the table in one line."""
     wrong = sum(1 for row in rows if row.problems)
     if wrong:
         return (f'MISMATCH: {wrong} of {len(rows)} lines differ between '

@@ -29,14 +29,14 @@ class Step:
     """A progress line: a title, then the time it took."""
 
     def __init__(self, title: str) -> None:
-        """Begin with the title; the rest of the line comes at the end."""
+        """Print the title; the rest of the line is printed at the end."""
         self.title = title
         self.note = ''
 
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[Step]:
-    """Print one line for what happens inside, with its time in seconds.
+    """Print one line for the block, with its time in seconds.
 
     The note that the caller sets on the step is printed below it.
     """
@@ -54,7 +54,7 @@ def step(title: str) -> Iterator[Step]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lay out rows of text in columns, with a rule below the head."""
+    """Format rows of text in columns, with a line below the head."""
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     lines = ['  '.join(cell.ljust(width) for cell, width
                        in zip(row, widths)).rstrip()

@@ -18,11 +18,11 @@ import sqlalchemy
 
 
 def begin_immediately(engine: Any) -> None:
-    """Let writers on SQLite wait for one another.
+    """Let writers on SQLite wait for each other.
 
-    A transaction that reads first and writes later cannot wait: SQLite says
-    "database is locked" at once. Taking the write lock at the start makes
-    the time-out of the connection count.
+    A transaction that reads first and writes later cannot wait: SQLite fails
+    with "database is locked" at once. If the write lock is taken at the start,
+    the timeout of the connection applies.
 
     :param engine: Cinder's, of SQLAlchemy
     """

@@ -26,11 +26,11 @@ BACKEND = 'k2-iscsi'
 KIND = f'{BACKEND}-replicated'
 SPECS = {'kaminario:replication': 'enabled',
          'replication_enabled': '<is> True', 'volume_backend_name': BACKEND}
-# Of cinder.conf; a round of copying takes this long at most.
+# From cinder.conf; the maximum duration of a round of replication.
 RPO = 60
 BINARY = 'cinder-volume'
 BACK_SECONDS = 120.0
-# Where a volume of 1 GiB is written to, and how much at each place.
+# Where a volume of 1 GiB is written to, and how much at each offset.
 PLACES = (0, 2 ** 30 - 2 ** 20)
 LENGTH = 2 ** 20
 
@@ -53,7 +53,7 @@ class Disaster:
         self._job = scenario.Job(watcher, BACKEND, suffix)
 
     def run(self) -> None:
-        """Do everything once; the volume stays, for the table."""
+        """Run all steps once; the volume is kept for the table."""
         self._make_type()
         volume = self._job.create('mirrored', 'create, replicated', size=1,
                                   volume_type=KIND)
@@ -94,7 +94,7 @@ class Disaster:
             victim.kill()
 
     def _fail_over(self, volume: Any, target: str, status: str) -> None:
-        """Call "cinder failover-host", wait, and see that a volume went too.
+        """Call "cinder failover-host", wait, and check that a volume moved.
 
         :raises CloudError: the service or the volume has another status
         """
@@ -129,9 +129,9 @@ class Disaster:
                 reader.write(number, offset, _pattern(text))
 
     def _check(self, reader: array.Array, volume: Any, text: str) -> None:
-        """See that an array has the data.
+        """Check that an array has the data.
 
-        :raises CloudError: it has not
+        :raises CloudError: it does not
         """
         with console.step(f'{volume.name}: read "{text}" on {reader.url}'):
             number = _id(reader, volume)
@@ -144,12 +144,12 @@ class Disaster:
 
 
 def _pattern(text: str) -> bytes:
-    """Return a text as often as it fits."""
+    """Return a text, repeated as often as it fits."""
     return (text.encode() * LENGTH)[:LENGTH]
 
 
 def _id(reader: array.Array, volume: Any) -> int:
-    """The array's id of a volume, by either of its names."""
+    """Return the array's id of a volume, by either of its names."""
     for name in (f'cv-{volume.id}', f'rcv-{volume.id}'):
         for found in reader.get(f'/api/v2/volumes?name={name}')['hits']:
             return int(found['id'])

@@ -14,13 +14,13 @@
 
 import pathlib
 
-# A program of ours that gives up says why on a line that begins so.
+# Prefix of the line on which a program of ours says why it gives up.
 GAVE_UP = 'FAILED '
 LINE_LENGTH = 300
 
 
 class CloudError(Exception):
-    """Something went wrong, and its text tells a newcomer what to do."""
+    """A failure; the text tells a new user what to do."""
 
 
 def read_lines(log: pathlib.Path) -> list[str]:
@@ -32,7 +32,7 @@ def read_lines(log: pathlib.Path) -> list[str]:
 
 
 def tail(log: pathlib.Path, lines: int = 12, about: str = '') -> str:
-    """Return the last lines of a log, cut and indented for a message.
+    """Return the last lines of a log, truncated and indented.
 
     :param lines: how many lines at most
     :param about: only lines with this text, or with ERROR in them

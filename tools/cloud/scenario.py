@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The main job, through the real API, once per back end."""
+"""The main workflow, through the real API, once per back end."""
 
 import dataclasses
 from typing import Any
@@ -33,7 +33,7 @@ NODEDUP = {'kaminario:thin_prov_type': 'nodedup'}
 
 
 def make_types(cinder: Any) -> None:
-    """Make a type with and one without deduplication per back end."""
+    """Create a type with and one without deduplication per back end."""
     present = {kind.name for kind in cinder.volume_types.list()}
     for backend in settings.BACKENDS:
         for name, specs in ((backend, {}), (f'{backend}-nodedup', NODEDUP)):
@@ -46,7 +46,7 @@ def make_types(cinder: Any) -> None:
 
 
 def describe(info: dict[str, Any]) -> str:
-    """Shorten connection properties to what tells one path from another."""
+    """Return only the connection properties that differ between paths."""
     kind = info.get('driver_volume_type')
     if kind == 'iscsi':
         portals = info.get('target_portals') or [info['target_portal']]
@@ -61,7 +61,7 @@ def describe(info: dict[str, Any]) -> str:
 
 
 def joined(luns: set[int]) -> str:
-    """Write the LUNs of all paths; a healthy array has one."""
+    """Format the LUNs of all paths; normally there is only one."""
     return ' '.join(str(lun) for lun in sorted(luns))
 
 
@@ -81,7 +81,7 @@ def delete(watcher: client.Watcher, resource: Any) -> None:
 
 @dataclasses.dataclass
 class Job:
-    """The main job on one back end; stores the objects it has created."""
+    """The main workflow on one back end; stores the objects it created."""
 
     watcher: client.Watcher
     backend: str
@@ -111,7 +111,7 @@ class Job:
             return self.watcher.until(snapshot, 'available')
 
     def extend(self, volume: Any, size: int) -> None:
-        """Grow a volume, attached or not, to size GiB."""
+        """Extend a volume, attached or not, to size GiB."""
         volume = self.cinder.volumes.get(volume.id)
         attached = ' while attached' if volume.status == 'in-use' else ''
         with console.step(f'{volume.name}: extend to {size} GiB{attached}'):
@@ -134,7 +134,7 @@ class Job:
         return attachment['id']
 
     def run(self) -> None:
-        """Do everything once; some of it stays, for the table."""
+        """Run all steps once; some objects are kept for the table."""
         data = self.create('data', 'create, 1 GiB, dedup', size=1,
                            volume_type=self.backend)
         plain = self.create('plain', 'create, 1 GiB, nodedup', size=1,
@@ -159,7 +159,7 @@ class Job:
 def remove_all(watcher: client.Watcher) -> None:
     """Detach and delete every volume and snapshot, the newest first.
 
-    What was made from something goes before it.
+    Clones are deleted before their sources.
     """
     cinder = watcher.cinder
     for attachment in cinder.attachments.list(detailed=True):

@@ -44,17 +44,17 @@ class Site:
 
     @property
     def ca_file(self) -> pathlib.Path:
-        """Certificate of the array's own authority."""
+        """Certificate of the array's own CA."""
         return self.state / 'ca.crt'
 
     @property
     def control_file(self) -> pathlib.Path:
-        """File with the password of its control API, which it makes."""
+        """File that it creates with the password of its control API."""
         return self.state / f'{CONTROL_LOGIN}.password'
 
     @property
     def host(self) -> str:
-        """Where it listens, as the other array knows it."""
+        """Its address, as known to the other array."""
         return f'{HOST}:{self.port}'
 
     @property
@@ -97,7 +97,7 @@ class Settings:
 
     @property
     def ca_file(self) -> pathlib.Path:
-        """Certificates of the authorities of all arrays."""
+        """Certificates of the CAs of all arrays."""
         return self.state / 'arrays.crt'
 
     @property
@@ -135,10 +135,10 @@ def free_port() -> int:
 
 def port_of(environ: Mapping[str, str], variable: str, default: int,
             check: bool) -> int:
-    """Choose a port: what the variable says, else a predictable one.
+    """Return the port from the variable, or else a predictable one.
 
-    A check names no port to anybody, so it takes any free one and can run
-    beside a cloud that is up.
+    A check does not need predictable ports: it uses any free one, so that it
+    can run in parallel with a cloud.
 
     :raises CloudError: the variable holds no port number
     """
@@ -153,10 +153,10 @@ def port_of(environ: Mapping[str, str], variable: str, default: int,
 
 def parse(argv: Sequence[str], environ: Mapping[str, str],
           root: pathlib.Path) -> Settings:
-    """Read the command line and, where it is silent, the environment.
+    """Read the command line and, for what is not given, the environment.
 
-    :param root: the checkout; relative state directories start there
-    :raises CloudError: a port is no port
+    :param root: the checkout; state directories are relative to it
+    :raises CloudError: a port is invalid
     """
     parser = argparse.ArgumentParser(
         prog='make cloud', description='A real Cinder on a simulated K2.')

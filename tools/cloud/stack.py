@@ -29,12 +29,12 @@ SIM_SECONDS = 30.0
 CINDER_SECONDS = 60.0
 REQUEST_SECONDS = 5
 PROFILE = 'sdp'
-# Of the second array; the first has those that k2-sim gives.
+# Addresses of the second array; the first one has the defaults of k2-sim.
 PORTALS = ('203.0.113.11', '203.0.113.12')
 
 
 def environment() -> dict[str, str]:
-    """Return our environment with what the programs need added."""
+    """Return our environment, extended with what the programs need."""
     return {**os.environ,
             'PATH': f'{sys.prefix}/bin:{os.environ.get("PATH", "")}',
             'PYTHONUNBUFFERED': '1',

@@ -44,8 +44,8 @@ DEFAULT_TEMPLATE = """\
     rootwrap_config = {prefix}/etc/cinder/rootwrap.conf
     osapi_volume_listen = {host}
     osapi_volume_listen_port = {port}
-    # Everything starts together here, and a back end that does not is to be
-    # told at once.
+    # All services start together here, and a back end that does not start
+    # must be reported at once.
     scheduler_driver_init_wait_time = 1
     reinit_driver_count = 0
     periodic_fuzzy_delay = 0
@@ -94,7 +94,7 @@ def render(run: settings.Settings, secret: str, prefix: str) -> str:
     """Return the text of cinder.conf.
 
     :param secret: password of the array's user
-    :param prefix: of the Python installation that holds etc/cinder
+    :param prefix: of the Python installation that contains etc/cinder
     """
     text = render_common(run, DRIVERS, prefix)
     for name, driver in DRIVERS.items():
@@ -111,7 +111,7 @@ def render(run: settings.Settings, secret: str, prefix: str) -> str:
 
 def render_common(run: settings.Settings, backends: Iterable[str],
                   prefix: str) -> str:
-    """Return what stands in cinder.conf before the back ends.
+    """Return the part of cinder.conf before the back ends.
 
     :param backends: names of their sections
     """
@@ -141,20 +141,20 @@ def clear(state: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def locked(state: pathlib.Path) -> Iterator[None]:
-    """Hold the directory for one run; the lock dies with the process.
+    """Lock the directory for one run; the lock ends with the process.
 
-    :raises CloudError: another run holds it, or it holds other people's
+    :raises CloudError: another run has locked it, or it contains foreign
         files
     """
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise errors.CloudError(
-            f'{state} cannot be made ({error.strerror}): choose another '
+            f'{state} cannot be created ({error.strerror}): choose another '
             'directory with STATE_DIR=...') from error
     if any(state.iterdir()) and not (state / MARKER).exists():
         raise errors.CloudError(
-            f'{state} was not made by make cloud, so it is left alone: '
+            f'{state} was not created by make cloud, so it is not used: '
             'choose another directory with STATE_DIR=...')
     with (state / MARKER).open('a') as marker:
         try:
@@ -172,7 +172,7 @@ def password(run: settings.Settings) -> str:
 
 
 def prepare(run: settings.Settings) -> None:
-    """Lay out the state directory, with a password and a cinder.conf."""
+    """Create the state directory, with a password and a cinder.conf."""
     if not run.keep:
         clear(run.state)
     for name in ('array', 'etc', 'log', 'cinder/locks',
