@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Linux guests in user mode, for tests that need a kernel of their own."""
+"""User-mode Linux guests, for tests that need a separate kernel."""

@@ -10,15 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Run a command as root in a Linux guest that boots for it alone.
+"""Run a command as root in a Linux guest that is booted for it.
 
     python -m tools.guest [--seconds N] [--memory SIZE] [--tap NAME]
         [--out DIR] -- COMMAND
 
-The exit status is that of the command; 124 when it took too long, 134 when
-the guest's kernel panicked, 70 when the guest ended without a verdict, and 1
-when none can boot here. The guest and everything in it is gone afterwards,
-but for what was written to /out, which is DIR.
+The exit status is that of the command; 124 if it took too long, 134 if the
+guest's kernel panicked, 70 if the guest ended without a result, and 1 if no
+guest can boot here. The guest and everything in it is removed afterwards,
+except what was written to /out, which is DIR.
 """
 
 import argparse
@@ -51,10 +51,10 @@ def _parser() -> argparse.ArgumentParser:
         description=(__doc__ or '').partition('\n')[0])
     parser.add_argument(
         '--seconds', type=float, default=machine.SECONDS, metavar='N',
-        help='end the guest after so long (default: %(default).0f)')
+        help='time limit of the guest (default: %(default).0f)')
     parser.add_argument(
         '--memory', default=machine.MEMORY, metavar='SIZE',
-        help='what the guest has for its programs and all that they write'
+        help='memory of the guest, for programs and all files they write'
         ' (default: %(default)s)')
     parser.add_argument(
         '--tap', default='', metavar='NAME',
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         ' (default: the guest has no network)')
     parser.add_argument(
         '--out', type=pathlib.Path, metavar='DIR',
-        help='where its logs are left, /out in the guest')
+        help='where to keep its logs; /out in the guest')
     parser.add_argument('command', nargs='+', metavar='COMMAND')
     return parser
 

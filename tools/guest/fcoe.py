@@ -14,10 +14,10 @@
 
     python -m tools.guest.fcoe
 
-prints where it is. Debian's user-mode-linux has all of Fibre Channel but
-this module. It is built from the source of the very kernel that is
-installed, once, and kept in the user's cache; it is never shipped. Beside it
-is tcm_fc.ko, the kernel's own but for a fault of it (tools/guest/tcm_fc.py).
+prints its path. Debian's user-mode-linux has all modules for Fibre Channel
+except this one. It is built once, from the source of the installed kernel, and
+kept in the user's cache; it is never shipped. In the same directory is
+tcm_fc.ko, the kernel's own module with a bug fixed (tools/guest/tcm_fc.py).
 """
 
 from collections.abc import Iterator
@@ -47,20 +47,20 @@ PROGRAMS = {
     'flex': 'flex', 'gcc': 'gcc', 'linux.uml': 'user-mode-linux',
     'make': 'make', 'tar': 'tar', 'xz': 'xz-utils'}
 FILES = {'/usr/include/stdio.h': 'libc6-dev'}
-#: For all of it, also for waiting until another process has built it.
+#: Time limit of the build, including waiting for that of another process.
 SECONDS = 900.0
 MODULE = 'fcoe.ko'
 #: In the same directory.
 TARGET_MODULE = 'tcm_fc.ko'
 _CONFIGURATION = pathlib.Path('/usr/share/doc/user-mode-linux/config.gz')
 _INSTALLED = pathlib.Path('/usr/src')
-# Much that is not needed; Kconfig is, of everything.
+# Large parts that are not needed. All Kconfig files are needed.
 _LEFT_OUT = ('Documentation/[a-z]*', 'drivers/gpu/*.[ch]',
              'drivers/media/*.[ch]', 'drivers/net/*.[ch]', 'sound/*.[ch]')
 _PARTS = ('fcoe.c', 'fcoe.h', 'libfcoe.h')
-# What network cards do of FCoE themselves is in structures of a kernel that
-# has been configured with the module, as this one has not. No card of a
-# guest does any of it.
+# Structures of the kernel have fields for FCoE offload by network cards only
+# if it was configured with the module. This one was not, and no card of a
+# guest supports offload.
 _HOOK = re.compile(r'\b(?:\w+->)+(?=ndo_fcoe_|fcoe_ddp_xid)')
 _TYPE = re.compile(r'^struct netdev_fcoe_hbainfo \{.*?^\};\n', re.M | re.S)
 _NO_HOOKS = """
@@ -77,20 +77,20 @@ tcm_fc-y := tfc_cmd.o tfc_conf.o tfc_io.o tfc_sess.o
 ccflags-y := -Wno-strict-prototypes
 """
 _LAST_INCLUDE = '#include "fcoe.h"\n'
-# What a make above us tells those below it.
+# Variables that make passes to child processes.
 _OF_MAKE = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'MAKEOVERRIDES')
 _LOOK_SECONDS = 0.2
 
 
 class BuildError(Exception):
-    """The module cannot be had; the text says why, in one line."""
+    """The module is not available; the text says why, in one line."""
 
 
 def module(cache: pathlib.Path | None = None, seconds: float = SECONDS
            ) -> pathlib.Path:
-    """Return where the module for the installed kernel is; build it if new.
+    """Return the path of the installed kernel's module; build it if missing.
 
-    :param cache: where modules are kept; the user's cache if None
+    :param cache: where modules are stored; the user's cache if None
     :raises BuildError: it cannot be built, or not in time
     """
     reason = packages.missing(PROGRAMS, FILES)
@@ -113,7 +113,7 @@ def _module(cache: pathlib.Path, deadline: float) -> pathlib.Path:
 
 
 def _cache() -> pathlib.Path:
-    """Return the directory that the XDG specification has for it."""
+    """Return the cache directory of the XDG specification."""
     home = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
     return pathlib.Path(home) / 'cinder-k2' / 'fcoe'
 
@@ -136,7 +136,7 @@ def _query(field: str, package: str) -> str:
 
 
 def _recipe() -> str:
-    """Return a mark of how it is built, so that no older one is taken."""
+    """Return a digest of the build, so that no outdated module is used."""
     texts = [pathlib.Path(place).read_bytes()
              for place in (__file__, tcm_fc.__file__)]
     return hashlib.sha256(b''.join(texts)).hexdigest()[:8]
@@ -163,11 +163,11 @@ def _locked(descriptor: int) -> bool:
 
 
 class _Build:
-    """Builds the module in a directory that goes away.
+    """Builds the module in a temporary directory.
 
-    :param folder: where the module is put, and the log
+    :param folder: where to put the module and the log
     :param version: of the source, such as "6.1.176-1"
-    :param deadline: as time.monotonic has it
+    :param deadline: on the clock time.monotonic
     """
 
     def __init__(self, folder: pathlib.Path, version: str, deadline: float
@@ -189,7 +189,7 @@ class _Build:
             tree = work / self._package
             self._configure(tree)
             made = self._compile(tree, work / 'module')
-            # Who finds the first one has both.
+            # If the first one exists, so does the other.
             for name in (TARGET_MODULE, MODULE):
                 os.replace(made / name, self._folder / name)
 
@@ -210,7 +210,7 @@ class _Build:
                   *(f'--exclude=*/{name}' for name in _LEFT_OUT)], work)
 
     def _configure(self, tree: pathlib.Path) -> None:
-        """As the installed kernel is, whose modules must fit."""
+        """Configure it like the installed kernel, for compatible modules."""
         (tree / '.config').write_bytes(
             gzip.decompress(_CONFIGURATION.read_bytes()))
         self._make(tree, 'olddefconfig', 'modules_prepare')
@@ -221,7 +221,7 @@ class _Build:
 
     def _compile(self, tree: pathlib.Path, place: pathlib.Path
                  ) -> pathlib.Path:
-        """Outside of the source, whose own choice is to have no module."""
+        """Compile outside of the source tree, which would not build it."""
         place.mkdir()
         for part in _PARTS:
             shutil.copy(tree / 'drivers' / 'scsi' / 'fcoe' / part, place)
@@ -232,7 +232,7 @@ class _Build:
             found = (tree / 'drivers' / 'target' / 'tcm_fc' / part).read_text()
             (place / part).write_text(_fixed(part, found))
         (place / 'Makefile').write_text(_MAKEFILE)
-        # The symbols of the kernel are not known: it was not built here.
+        # The symbols of the kernel are unknown, because it was not built here.
         self._make(tree, f'M={place}', 'KBUILD_MODPOST_WARN=1', 'modules')
         return place
 
@@ -260,7 +260,7 @@ class _Build:
 
 def _started(command: Sequence[str], folder: pathlib.Path, log: BinaryIO
              ) -> subprocess.Popen[bytes]:
-    """Start a program with a group of its own, which does not outlive us."""
+    """Start a program in a new process group that ends with this process."""
     parent = os.getpid()
     return subprocess.Popen(  # nosec B603
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -271,10 +271,10 @@ def _started(command: Sequence[str], folder: pathlib.Path, log: BinaryIO
 
 
 def without_hooks(source: str, header: str) -> str:
-    """Return fcoe.c for cards that do nothing of FCoE themselves.
+    """Return fcoe.c for cards without FCoE offload.
 
     :param header: netdevice.h, which hides a type from this kernel
-    :raises BuildError: they are not as they are known
+    :raises BuildError: the sources are not the expected ones
     """
     edited, count = _HOOK.subn('no_hooks.', source)
     hidden = _TYPE.search(header)
@@ -285,7 +285,7 @@ def without_hooks(source: str, header: str) -> str:
 
 
 def _fixed(part: str, source: str) -> str:
-    """Return a file of tcm_fc without its fault; raises BuildError."""
+    """Return a file of tcm_fc with the bug fixed; raises BuildError."""
     try:
         return tcm_fc.fixed(part, source)
     except tcm_fc.UnknownSource as exc:
@@ -294,11 +294,11 @@ def _fixed(part: str, source: str) -> str:
 
 def _unknown(module: str) -> BuildError:
     return BuildError(f'{module} cannot be built: its source in this kernel'
-                      ' differs from what is known')
+                      ' is not the expected one')
 
 
 def main() -> int:
-    """Print where the module is, or why it cannot be; return a status."""
+    """Print the path of the module, or an error; return the exit status."""
     try:
         print(module())
     except BuildError as exc:

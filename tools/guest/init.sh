@@ -1,9 +1,9 @@
 #!/bin/sh
-# The first process of the guest. Its root is the host's, read-only: lay a
-# tmpfs over it, and go on with system.sh on top of both.
+# The first process of the guest. Its root is that of the host, read-only: mount
+# a tmpfs over it, and continue with system.sh on the overlay.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# The files of root are nobody's in the guest of a user: a program that is
-# set-uid to their owner, as mount is, would make nobody of the guest's root.
+# In the guest of a normal user, nobody owns the files of root: a set-uid
+# program such as mount would turn the guest's root into nobody.
 [ "$GUEST_KEEPS_ROOT" ] ||
     GUEST_KEEPS_ROOT=yes exec setpriv --no-new-privs /bin/sh "$0"
 fail() {

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Boot a guest on this machine's own files, run one command in it.
+"""Boot a guest on the files of this machine, and run a command in it.
 
 The kernel is Debian's user-mode-linux: a normal process of any user. The
-guest sees all files of this machine, and may write anywhere: what it writes
-stays in its memory and goes with it. One directory of the host is written to
-for good, /out in the guest.
+guest sees all files of this machine, and may write anywhere, but its changes
+stay in its memory and are lost when it ends. Only /out in the guest is a
+directory of the host.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ from tools.guest import processor
 from tools.guest import scratch
 
 HERE = pathlib.Path(__file__).parent
-#: The guest's name of the directory that it writes to for good.
+#: The guest's path of the directory that is kept.
 OUT = '/out'
 CONSOLE = 'console.log'
 KERNEL = 'dmesg'
@@ -49,22 +49,22 @@ _NAMESPACE_SECONDS = 30.0
 MEMORY = '2G'
 #: Exit statuses of a guest that has no status of its own.
 TIMED_OUT, PANICKED, NO_VERDICT, NO_BOOT = 124, 134, 70, 1
-# What a shell adds to the number of the signal that ended a program.
+# Offset of the exit status that a shell reports for a signal.
 _SIGNAL = 128
 _SCRIPTS = ('init.sh', 'system.sh')
-#: Variables of the environment that the command has, too.
+#: Variables of the environment that are passed to the command.
 _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
-# What it says of its memory, on whichever console it has by then.
+# Its message when its memory is exhausted, on either console.
 _FULL = 'Bus error - the host /dev/shm'
 _NO_ROOM = ('/dev/shm of this machine is full; make it larger, as'  # nosec
             ' with: mount -o remount,size=24G /dev/shm')
 
 
 class GuestError(Exception):
-    """The guest came to no verdict; the text says why.
+    """The guest has no result; the text says why.
 
-    :ivar status: an exit status that says so
+    :ivar status: the corresponding exit status
     """
 
     def __init__(self, text: str, status: int) -> None:
@@ -76,15 +76,15 @@ class GuestError(Exception):
 def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         seconds: float = SECONDS, memory: str = MEMORY,
         tap: str = '', echo: BinaryIO | None = None) -> int:
-    """Run a command as root in a guest of its own; return its exit status.
+    """Run a command as root in a new guest; return its exit status.
 
-    It starts in our directory. Its output is in console.log in the out
-    directory, and what the kernel says in dmesg.
+    It starts in our working directory. Its output is in console.log in the out
+    directory, and the kernel's messages in dmesg.
 
-    :param out: the directory that the guest sees as /out; it goes with the
-        guest if none is given
-    :param seconds: the guest is ended after them
-    :param memory: such as "2G"; what the guest writes is in it, too
+    :param out: the directory that the guest sees as /out; a temporary one if
+        none is given
+    :param seconds: time limit of the guest
+    :param memory: such as "2G"; it also holds what the guest writes
     :param tap: the network device of this machine that is the other end of
         the guest's vec0; the guest has no network if none is given
     :param echo: what else to write the output to, as it comes
@@ -117,7 +117,7 @@ def script(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 def _furnish(work: pathlib.Path, out: pathlib.Path | None,
              command: Sequence[str]) -> None:
-    """Put down what the guest finds through the path of one directory."""
+    """Write the files for the guest, which gets the path of one directory."""
     for name in _SCRIPTS:
         shutil.copy(HERE / name, work)
     if out is None:
@@ -132,11 +132,11 @@ def _furnish(work: pathlib.Path, out: pathlib.Path | None,
 @contextlib.contextmanager
 def _booted(work: pathlib.Path, memory: str, tap: str, kernel: BinaryIO
             ) -> Iterator[subprocess.Popen[bytes]]:
-    """Give the kernel's process; no process of it is left afterwards.
+    """Yield the kernel's process; all its processes are gone afterwards.
 
-    It makes others, which go with the PID namespace that it is the first
-    process of, also if we are killed. What the kernel says comes on the
-    first console, what programs print on the second.
+    It starts other processes. They end with its PID namespace, even if this
+    process is killed. The kernel prints to the first console, programs to the
+    second.
     """
     parent = os.getpid()
     network = [f'vec0:transport=tap,ifname={tap},depth=128,gro=1']
@@ -158,7 +158,7 @@ def _booted(work: pathlib.Path, memory: str, tap: str, kernel: BinaryIO
 
 
 def _environment(work: pathlib.Path) -> dict[str, str]:
-    """Return that of the kernel, which has its memory in /dev/shm."""
+    """Return the environment of the kernel, whose memory is in /dev/shm."""
     kept = {name: value for name, value in os.environ.items()
             if name != 'TMPDIR'}
     if not processor.is_newer():
@@ -170,11 +170,11 @@ def _environment(work: pathlib.Path) -> dict[str, str]:
 
 
 def namespace() -> list[str]:
-    """Return a command that runs another one, and ends all of it with itself.
+    """Return a command that runs another one, and ends all its processes.
 
-    Who is not root needs a user namespace for that. The kernel ends itself
-    with a signal when it panics, which the first process of a namespace
-    cannot: so that is a shell.
+    Without root, this needs a user namespace. When the kernel panics, it kills
+    itself with a signal, which the first process of a namespace cannot do:
+    therefore the first process is a shell.
     """
     user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']
     return ['unshare', *user, '--pid', '--fork', '--mount-proc',
@@ -207,7 +207,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _follow(process: subprocess.Popen[bytes], seconds: float,
             targets: Sequence[BinaryIO]) -> bool:
-    """Copy what the guest prints until it ends; whether that was in time."""
+    """Copy the guest's output until it ends; return whether in time."""
     late = threading.Event()
 
     def end() -> None:
@@ -235,7 +235,7 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     # A panic can leave it empty.
     text = verdict.read_text().strip() if verdict.exists() else ''
     found = int(text) if text else None
-    # The kernel's own status is that of the command, if nothing went wrong.
+    # If nothing failed, the kernel's own status is that of the command.
     if panic or status > _SIGNAL and status != found:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
         if any(_FULL in (out / name).read_text(errors='replace')
@@ -250,7 +250,7 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
 
 
 def last_lines(out: pathlib.Path, name: str, most: int) -> list[str]:
-    """Return what one of LOGS ends with; nothing if it was not begun.
+    """Return the last lines of one of LOGS; nothing if it does not exist.
 
     :param out: the directory that the guest sees as /out
     """
@@ -260,7 +260,7 @@ def last_lines(out: pathlib.Path, name: str, most: int) -> list[str]:
 
 
 def _last_line(out: pathlib.Path) -> str:
-    """Return that of the programs, or of what should have booted them."""
+    """Return the last line of the programs, or else of the kernel."""
     for name in LOGS:
         if said := last_lines(out, name, 1):
             return said[0]

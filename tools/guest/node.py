@@ -34,22 +34,21 @@ OUT = pathlib.Path(machine.OUT)
 IQN = 'iqn.1993-08.org.debian:01:guest'
 # Timeout in seconds; everything takes far less unless something hangs.
 LIMIT = 240
-# The socket that iscsid listens on, in no directory.
+# The abstract socket that iscsid listens on.
 _ISCSID_SOCKET = '@ISCSIADM_ABSTRACT_NAMESPACE'
 _MULTIPATHD_SOCKET = '\0/org/kernel/linux/storage/multipathd'
-# What comes before each message to and from it: a size_t.
+# Each message to and from multipathd is preceded by its size, a size_t.
 _LENGTH = struct.Struct('@N')
 _CONNECTIONS = pathlib.Path('/sys/class/iscsi_connection')
 _MODULES = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath', 'dm-round-robin',
             'dm-service-time', 'dm-queue-length')
-# Only those that disks need, because each program that a rule starts is slow
-# here.
+# Only the rules that disks need, because starting programs is slow here.
 _RULES = ('50-udev-default', '55-dm', '56-dm-mpath', '60-multipath',
           '60-persistent-storage', '60-persistent-storage-dm',
           '95-dm-notify')
 _RULES_FOLDER = pathlib.Path('/usr/lib/udev/rules.d')
-# A path of several fails soon, as multipathd sets it; one that is alone waits
-# for a machine that is slow.
+# With several paths, multipathd makes one fail soon; a single path gets more
+# time, because the machine may be slow.
 _ISCSID = """\
 node.startup = manual
 node.session.timeo.replacement_timeout = 120
@@ -61,12 +60,12 @@ node.session.initial_login_retry_max = 4
 node.session.scan = manual
 node.session.xmit_thread_priority = 0
 """
-# What the product ships for hosts, and where that is installed.
+# Host settings of the product, and where they are installed.
 _HOST_FILES = pathlib.Path(__file__).parents[2] / 'cinder_k2/host_files'
 _MULTIPATH = pathlib.Path('/etc/multipath.conf')
 _DEVICES = pathlib.Path('/etc/multipath/conf.d/cinder-k2.conf')
 _SCHEDULER_RULES = '98-cinder-k2.rules'
-# What is the site's. Disks of other hosts than this are known by a property,
+# Settings of the site. Disks of other hosts are identified by a property, and
 # the array's own LUN (VOL-14) by its serial number.
 _SITE = """\
 blacklist {
@@ -86,9 +85,9 @@ overrides {
     no_path_retry 60
 }
 """
-# A real array shows an EUI-64 (VOL-15), which no target can be made to show.
-# With a serial number udev does not ask the disk for one; multipathd wants the
-# property that the rules of sg3-utils set, too.
+# A real array shows an EUI-64 (VOL-15), but no target can be configured to do
+# so. With a serial number set, udev does not query the disk; multipathd also
+# needs the property that the rules of sg3-utils set.
 _WWID = pathlib.Path('/run/eui-64')
 _WWID_SCRIPT = """\
 #!/bin/sh
@@ -113,11 +112,11 @@ ACTION!="remove", SUBSYSTEM=="block", KERNEL=="sd*[!0-9]", \
 
 
 class NodeError(Exception):
-    """A program of the host failed, or is not up in time."""
+    """A program of the host failed, or did not start in time."""
 
 
 def is_guest() -> bool:
-    """Whether this is a guest, where daemons may be started at will."""
+    """Return whether this is a guest, where daemons can be started."""
     return 'User Mode Linux' in pathlib.Path('/proc/cpuinfo').read_text()
 
 
@@ -137,7 +136,7 @@ def start() -> None:
     :raises NodeError: this is no guest, or something does not start
     """
     if not is_guest():
-        raise NodeError('daemons are started in a guest alone')
+        raise NodeError('daemons are only started in a guest')
     run('modprobe', '-a', *_MODULES)
     _start_udevd()
     _start_iscsid()
@@ -295,7 +294,7 @@ multipathd = _Multipathd()
 
 
 def sessions() -> list[str]:
-    """Portals that the initiator is logged in to, as the kernel has them."""
+    """Return the portals of the sessions that the kernel has."""
     return sorted(
         ':'.join((path / f'persistent_{what}').read_text().strip()
                  for what in ('address', 'port'))
@@ -303,6 +302,6 @@ def sessions() -> list[str]:
 
 
 def disks() -> list[str]:
-    """Names of the SCSI disks and the maps that the kernel has."""
+    """Return the names of the kernel's SCSI disks and multipath maps."""
     return sorted(name for name in os.listdir('/sys/block')
                   if name.startswith(('sd', 'dm-')))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What this machine must have for a guest to boot and to attach disks."""
+"""Requirements of this machine for booting guests that attach disks."""
 
 from collections.abc import Mapping
 import glob

@@ -13,8 +13,9 @@
 
 """Support for processors that are newer than the kernel of the guest.
 
-With AMX it has more state than that kernel knows, which the host then refuses
-to set: "ptrace set fp regs failed", and the guest panics as it boots.
+A processor with AMX has more state than that kernel knows. The host then
+refuses to set it, with "ptrace set fp regs failed", and the guest panics at
+boot.
 """
 
 import pathlib
@@ -37,10 +38,10 @@ def is_newer(info: pathlib.Path = _INFO) -> bool:
 
 
 def environment(folder: pathlib.Path) -> dict[str, str]:
-    """Build the help; return the variables that lend it to the kernel.
+    """Build the library; return the variables that preload it for the kernel.
 
-    :param folder: where it stays, for as long as the kernel runs
-    :raises BuildError: the compiler does not do it
+    :param folder: for the library, while the kernel runs
+    :raises BuildError: the compiler fails
     """
     made = folder / 'xstate.so'
     done = subprocess.run(  # nosec B603 B607

@@ -22,16 +22,16 @@ import shutil
 import tempfile
 
 PREFIX = 'guest-'
-# The owner of a directory has it locked before this is there. What has no
-# mark may be one that is just being made.
+# The owner locks a directory before it creates this marker. Without it, the
+# directory may be one that is just being created.
 _MARK = 'owned'
 
 
 @contextlib.contextmanager
 def directory() -> Iterator[pathlib.Path]:
-    """Give a new directory, which is removed in the end.
+    """Yield a new directory, which is removed at the end.
 
-    Those of owners that were killed are removed first.
+    Directories of killed owners are removed first.
     """
     _sweep()
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
@@ -45,7 +45,7 @@ def _sweep() -> None:
     """Remove unlocked directories; a lock ends with its process."""
     for mark in pathlib.Path(tempfile.gettempdir()).glob(
             f'{PREFIX}*/{_MARK}'):
-        # Another run may sweep, too, and other users have theirs.
+        # Another run may remove it first, or it belongs to another user.
         with contextlib.suppress(OSError):
             if mark.lstat().st_uid == os.geteuid():
                 with _locked(mark.parent):

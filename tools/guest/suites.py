@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Run the tests that need a guest, in guests that they share.
+"""Run the tests that need a guest, in one guest per suite.
 
-Writes one subunit stream for all of them. The logs of each guest are in
-artifacts/guest, in the directory of its suite.
+Writes a single subunit stream. The logs of each guest are in artifacts/guest,
+in the directory of its suite.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from tools import signals
 
 ROOT = run_tests.ROOT
 ARTIFACTS = ROOT / 'artifacts' / 'guest'
-#: Modules of tests/guest; the suites have a guest each, at the same time.
+#: Modules of tests/guest; each suite has its own guest, all in parallel.
 SUITES = {
     'hosts': ('test_attach', 'test_images'),
     'lio': ('test_data_plane', 'test_chap', 'test_copies', 'test_multipath'),
@@ -46,23 +46,23 @@ SUITES = {
     # The last: it may have to build a module first.
     'fc': ('test_fc',),
 }
-#: The data plane of a suite that has not K2_PLANE's, or tgt.
+#: The data plane of a suite, if not tgt; K2_PLANE overrides it.
 PLANES = {'lio': 'lio'}
-# For all guests, also for one that has to wait for its module: three times
-# what they need on two idle processors.
+# Time limit of all guests, including the build of the module: three times what
+# they need on two idle processors.
 SECONDS = 1500.0
 # Some tests fill a volume of 1 GiB on each array.
 MEMORY = '5G'
 STOP_SECONDS = 10.0
-# Of what the programs and the kernel of a guest that went wrong said last.
+# Number of lines to show of the output of a failed guest and of its kernel.
 LAST_LINES = 20
 RESULTS = 'results.subunit'
 
 
 def command(suite: str, seconds: float) -> list[str]:
-    """Return the command that runs a suite in a guest of its own.
+    """Return the command that runs a suite in a new guest.
 
-    :param seconds: the guest is ended after them
+    :param seconds: time limit of the guest
     """
     tests = shlex.join([sys.executable, '-W', 'ignore', '-m', 'subunit.run',
                         *(f'tests.guest.{module}'
@@ -73,9 +73,9 @@ def command(suite: str, seconds: float) -> list[str]:
 
 
 def environment(suite: str) -> dict[str, str]:
-    """Return ours, with the data plane of a suite unless ours names one.
+    """Return our environment, with a suite's data plane unless it has one.
 
-    :raises BuildError: there is no Fibre Channel for a suite that needs it
+    :raises BuildError: a suite needs Fibre Channel, which is not available
     """
     if suite == 'fc':
         return {**os.environ, 'K2_TRANSPORT': 'fc', 'K2_PLANE': 'lio',
@@ -87,11 +87,11 @@ def environment(suite: str) -> dict[str, str]:
 @contextlib.contextmanager
 def started(suite: str, deadline: float
             ) -> Iterator[subprocess.Popen[str]]:
-    """Give the process of a guest; it is gone afterwards.
+    """Yield the process of a guest, which is stopped at the end.
 
-    Ctrl-C in a terminal does not reach it, so it ends once, by us.
+    Ctrl-C in a terminal does not reach it, so it is stopped only here.
 
-    :param deadline: of the guest, as time.monotonic has it
+    :param deadline: of the guest, on the clock time.monotonic
     :raises BuildError: see environment()
     """
     shutil.rmtree(ARTIFACTS / suite, ignore_errors=True)
@@ -119,7 +119,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def complaint(process: subprocess.Popen[str]) -> str:
-    """Wait for the end of a guest; return what is wrong, or nothing."""
+    """Wait for the end of a guest; return its error, or nothing."""
     _, said = process.communicate()
     if process.returncode and not said:
         return f'ended with status {process.returncode}'
@@ -127,7 +127,7 @@ def complaint(process: subprocess.Popen[str]) -> str:
 
 
 def last_words(suite: str) -> list[str]:
-    """Return the last lines of a guest: of its programs, of its kernel."""
+    """Return the last lines of a guest's programs and of its kernel."""
     return [f'{suite}: {name}: {line}' for name in machine.LOGS
             for line in machine.last_lines(ARTIFACTS / suite, name,
                                            LAST_LINES)]
@@ -156,12 +156,12 @@ def write(stream: bytes) -> None:
 
 
 def chosen(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the suites of a command line; it may end the process."""
+    """Return the suites of a command line; exit if it is invalid."""
     parser = argparse.ArgumentParser(
         prog='python -m tools.guest.suites',
         description=__doc__.partition('\n')[0])
     parser.add_argument('suites', nargs='*', metavar='SUITE',
-                        help=f'{", ".join(SUITES)}; all if none is named')
+                        help=f'{", ".join(SUITES)} (default: all)')
     suites: list[str] = parser.parse_args(arguments).suites
     unknown = sorted(set(suites) - set(SUITES))
     if unknown:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Still the first process, now on a root of its own: run the command, leave
-# its status as the verdict, and switch the machine off.
+# Still the first process, now on a writable root: run the command, write its
+# status to the file verdict, and power the machine off.
 finish() {
     echo "$1" >/proc/exitcode
     echo o >/proc/sysrq-trigger

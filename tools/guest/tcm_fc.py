@@ -10,16 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Mend tcm_fc, the kernel's Fibre Channel target, where it hangs.
+"""Fix a hang of tcm_fc, the kernel's Fibre Channel target.
 
 When an initiator's port loses its link while the target waits for the data
 of a write, libfc tells tcm_fc to end the session. tcm_fc waits for its
 commands, and libfc closes their exchanges only afterwards: that write never
 ends, and libfc, which has one thread for the events of all ports, never logs
-in any port again. Commands whose exchange has gone are leaked as well.
+in to any port again. Commands whose exchange is gone are leaked as well.
 
-So the exchanges are closed first, a write that waits for data fails when its
-exchange closes, and a command that has no exchange to be answered in is
+Therefore the exchanges are closed first, a write that waits for data fails
+when its exchange closes, and a command without an exchange for the response is
 released.
 """
 
@@ -44,7 +44,7 @@ _CLOSE = """
         lport->tt.exch_mgr_reset(lport, rdata->ids.port_id, 0);
     }
 """
-# All data has come: the write is queued, by the same work.
+# If all data has arrived, the write is already queued, with the same work.
 _FAIL_WRITE = """
         if (cmd->se_cmd.t_state == TRANSPORT_WRITE_PENDING &&
             cmd->write_data_len != cmd->se_cmd.data_length) {
@@ -70,7 +70,7 @@ _GIVE_UP = """
 """
 _ABORTED = r'(\n{}\(struct se_cmd \*se_cmd\)\n(?:(?!\n}}).)*?)' \
     r'\n\tif \(cmd->aborted\)\n\t\treturn 0;\n'
-# What is found once in a file, and what takes its place.
+# Expressions that match once in a file, and their replacements.
 _EDITS = {
     'tfc_cmd.c': (
         (r'(#include "tcm_fc\.h"\n)', r'\1' + _FAIL),
@@ -90,14 +90,14 @@ _EDITS = {
 
 
 class UnknownSource(Exception):
-    """A file is not as it is known; the text is its name."""
+    """A file is not the expected one; the text is its name."""
 
 
 def fixed(name: str, source: str) -> str:
-    """Return a file of the module as it should be.
+    """Return a file of the module with the fix.
 
     :param name: one of PARTS
-    :raises UnknownSource: it differs where it would be edited
+    :raises UnknownSource: the lines to edit are not the expected ones
     """
     for pattern, replacement in _EDITS.get(name, ()):
         source, count = re.subn(pattern, replacement, source, flags=re.S)

@@ -13,10 +13,10 @@
  */
 
 /*
- * The host takes the extended state of a processor (XSAVE) whole or not at
- * all. The guest's kernel keeps room for what ends with AVX-512, and sets
- * that much; what a newer processor has behind it, as AMX, nothing in the
- * guest may use. So it is at rest: zeros.
+ * The host accepts the extended state of a processor (XSAVE) only as a whole.
+ * The guest's kernel has room for the state up to AVX-512, and sets only that.
+ * Nothing in the guest can use what a newer processor has after it, such as
+ * AMX. That part is therefore in its initial state: zeros.
  */
 
 #define _GNU_SOURCE
