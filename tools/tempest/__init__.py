@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""make tempest: OpenStack's own volume tests, on two simulated K2s."""
+"""make tempest: OpenStack's own volume tests, on two simulated arrays."""

@@ -80,13 +80,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog='python -m tools.tempest',
         description=(__doc__ or '').partition('\n')[0])
     parser.add_argument(
-        '--debug', action='store_true', help='have Cinder log all it does')
+        '--debug', action='store_true', help='enable debug logs of Cinder')
     parser.add_argument(
         '--workers', type=int, default=3, metavar='N',
-        help='tests at the same time (default: %(default)s)')
+        help='concurrent tests (default: %(default)s)')
     parser.add_argument(
         '--quick', action='store_true',
-        help='without most of the tests that take minutes')
+        help='skip most of the tests that take minutes')
     parser.add_argument(
         'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
         help='the tests to run (default: all that need no nova)')
@@ -117,10 +117,10 @@ def broken(reason: str) -> run_tests.Tally:
 
 
 def isolated(arguments: Sequence[str]) -> int:
-    """Run ourselves in a network of our own; return the exit status.
+    """Run this program in a separate network; return the exit status.
 
-    The directory of the run is ours, so that it goes even if who uses it must
-    be killed.
+    The directory of the run belongs to this process, so that it is removed
+    even if the child process has to be killed.
 
     :raises CloudError: tempest cannot be installed
     """
@@ -135,16 +135,16 @@ def isolated(arguments: Sequence[str]) -> int:
         try:
             return process.wait()
         finally:
-            # A second Ctrl-C would remove the directory under its users.
+            # After a second Ctrl-C the directory would be removed too early.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             run_tests.end(process)
 
 
 def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
-    """Start everything, run the tests, end everything.
+    """Start everything, run the tests, stop everything.
 
-    :param place: an empty directory for what the services write
+    :param place: an empty directory for the files of the services
     :raises CloudError: something does not start
     """
     shutil.rmtree(LOGS, ignore_errors=True)
@@ -170,20 +170,20 @@ def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
 
 def look_around(house: layout.Layout, started: Sequence[children.Child],
                 tally: run_tests.Tally) -> None:
-    """Count services that have ended, and what is left on the arrays."""
+    """Count ended services and leftovers on the arrays as failures."""
     for child in started:
         try:
             child.check()
         except errors.CloudError as error:
             tally.fail(str(error))
-    # A test that fails may leave something.
+    # A failed test may leave something behind.
     for name, left in ({} if tally.failures
                        else stack.leftovers(house)).items():
         tally.fail(f'{name} still has {left}')
 
 
 def show(tally: run_tests.Tally) -> int:
-    """Print the end of the results, and keep it; return the exit status."""
+    """Print the totals and store failures; return the exit status."""
     run_tests.keep('tempest', tally.failures)
     for reason in sorted(tally.reasons):
         print(f'skipped: {reason}')

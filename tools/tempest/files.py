@@ -18,7 +18,7 @@ import sys
 
 from tools.tempest import layout
 
-# Where wheels put the files that a service needs beside its settings.
+# Where wheels install the other files that a service needs.
 _WHEELS = pathlib.Path(sys.prefix, 'etc')
 _COPIED = ('cinder/api-paste.ini', 'cinder/resource_filters.json',
            'glance/glance-api-paste.ini')
@@ -48,7 +48,7 @@ expiration = 86400
 [identity]
 password_hash_rounds = 4
 
-# In its process, which is the only one: tokens are checked again and again.
+# In memory, because there is one process. Tokens are validated repeatedly.
 [cache]
 enabled = True
 backend = oslo_cache.dict
@@ -98,7 +98,7 @@ rootwrap_config = {wheels}/cinder/rootwrap.conf
 glance_api_servers = {glance}
 enable_force_upload = True
 allow_migration_on_attach = True
-# New services and what they tell shall be known soon.
+# Report new services and their state quickly.
 periodic_interval = 10
 periodic_fuzzy_delay = 0
 report_interval = 5
@@ -157,7 +157,7 @@ _PLACES = ('keystone/fernet', 'keystone/credential', 'glance/images',
 
 
 def write(run: layout.Layout, debug: bool = False) -> None:
-    """Write all of them; the arrays are up by then."""
+    """Write all files; the arrays must be running."""
     for place in _PLACES:
         (run.state / place).mkdir(parents=True, exist_ok=True)
     for name in _COPIED:
@@ -171,14 +171,14 @@ def write(run: layout.Layout, debug: bool = False) -> None:
 
 
 def _auth(run: layout.Layout, user: str) -> str:
-    """Return how a service knows who asks it, and asks others itself."""
+    """Return the options for authentication of and by a service."""
     return _AUTH.format(keystone=layout.url(layout.KEYSTONE), user=user,
                         secret=run.secret)
 
 
 def _cinder(run: layout.Layout, debug: bool) -> str:
     """Return the settings of Cinder, with a back end for each array."""
-    # Split as a shell does: a path may have blanks.
+    # The command is split like a shell does; paths may have spaces.
     helper = shlex.join([f'{sys.prefix}/bin/privsep-helper',
                          '--config-file', str(run.cinder_conf)])
     primary, secondary = layout.ARRAYS

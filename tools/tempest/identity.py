@@ -19,7 +19,7 @@ from tools.tempest import layout
 
 #: Services that have users of their own.
 USERS = ('cinder', 'glance')
-# Seconds, on a machine that is busy.
+# Timeout in seconds, for a busy machine.
 REQUEST = 60.0
 _ENDPOINTS = {'image': layout.url(layout.GLANCE),
               'block-storage': layout.url(layout.CINDER, '/v3'),
@@ -28,7 +28,7 @@ _ENDPOINTS = {'image': layout.url(layout.GLANCE),
 
 
 def session(run: layout.Layout) -> keystone_session.Session:
-    """Return one of the administrator's, in his project."""
+    """Return a session of the administrator, in its project."""
     return keystone_session.Session(v3.Password(
         auth_url=layout.url(layout.KEYSTONE, '/v3'), username=layout.ADMIN,
         password=run.secret, project_name=layout.ADMIN,
@@ -37,7 +37,7 @@ def session(run: layout.Layout) -> keystone_session.Session:
 
 
 def set_up(run: layout.Layout) -> None:
-    """Make all users and endpoints; keystone has just been bootstrapped."""
+    """Create all users and endpoints; keystone is only bootstrapped."""
     keystone = client.Client(session=session(run))
     roles = {role.name: role for role in keystone.roles.list()}
     project = keystone.projects.create('service', 'default')

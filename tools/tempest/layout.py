@@ -14,7 +14,7 @@
 import dataclasses
 import pathlib
 
-#: The two ends of the cable between this machine and the guest.
+#: The two ends of the network link between this machine and the guest.
 HOST, GUEST, PREFIX = '10.99.0.1', '10.99.0.2', 24
 TAP = 'tap0'
 KEYSTONE, GLANCE, CINDER, NEUTRON = 5000, 9292, 8776, 9696
@@ -34,7 +34,7 @@ class Array:
 
     @property
     def address(self) -> str:
-        """Where it listens, as the other array and Cinder know it."""
+        """Its address, as known to the other array and Cinder."""
         return f'{HOST}:{self.port}'
 
 
@@ -47,9 +47,9 @@ ARRAYS = (Array('k2-a', 8443, ('10.99.0.11', '10.99.0.12')),
 class Layout:
     """One run.
 
-    :ivar state: a directory that goes with the run
-    :ivar logs: one that stays
-    :ivar secret: the password of all that has one
+    :ivar state: a directory that is removed after the run
+    :ivar logs: a directory that is kept
+    :ivar secret: the password of all accounts
     """
 
     state: pathlib.Path
@@ -78,7 +78,7 @@ class Layout:
 
     @property
     def password_file(self) -> pathlib.Path:
-        """A file with the password alone, for the arrays."""
+        """A file with only the password, for the arrays."""
         return self.etc / 'password'
 
     def array_state(self, array: Array) -> pathlib.Path:
@@ -86,16 +86,16 @@ class Layout:
         return self.state / array.name
 
     def authority(self, array: Array) -> pathlib.Path:
-        """Return the file with the certificate of an array's authority."""
+        """Return the file with the certificate of an array's CA."""
         return self.array_state(array) / 'ca.crt'
 
     @property
     def authorities(self) -> pathlib.Path:
-        """The file with those of all arrays."""
+        """The file with the CA certificates of all arrays."""
         return self.etc / 'arrays.crt'
 
     def database_url(self, service: str) -> str:
-        """Return what a service connects to, with its password."""
+        """Return the URL of a service's database, with the password."""
         return (f'mysql+pymysql://{service}:{self.secret}@{HOST}:{DATABASE}/'
                 f'{service}?charset=utf8')
 

@@ -22,30 +22,30 @@ _NEW_TAP = ('tuntap', 'add', 'dev', layout.TAP, 'mode', 'tap')
 
 
 def namespace() -> list[str]:
-    """Return a command that runs another one in namespaces of its own.
+    """Return a command that runs another one in new namespaces.
 
-    No process of it is left when it has ended, and nobody else sees its
-    network: each service has its usual port.
+    When it ends, all its processes are killed. Its network is private, so
+    each service can use its usual port.
     """
     return ['unshare', '--net', '--mount', '--pid', '--fork', '--mount-proc',
             '--kill-child=KILL']
 
 
 def missing() -> str:
-    """Return why there can be no such network, or nothing."""
+    """Return why such a network cannot be created, or nothing."""
     if os.geteuid() != 0:
-        return 'root has a network of its own: sudo make tempest'
+        return 'needs root to create a private network: sudo make tempest'
     tried = subprocess.run(  # nosec B603 B607
         [*namespace(), 'ip', *_NEW_TAP], capture_output=True, text=True,
         timeout=SECONDS)
     if not tried.returncode:
         return ''
-    return ('needs namespaces and /dev/net/tun, as a container has only if it'
-            f' is given them: {tried.stderr.strip()}')
+    return ('needs namespaces and /dev/net/tun, which a container must be'
+            f' given explicitly: {tried.stderr.strip()}')
 
 
 def set_up() -> None:
-    """Make the network of this namespace, with the addresses of the arrays.
+    """Set up the network of this namespace, with the arrays' addresses.
 
     :raises CloudError: the kernel refuses it
     """

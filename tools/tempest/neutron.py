@@ -9,9 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A stand-in for neutron, which tempest asks for when it cleans up.
+"""A stub of neutron, which tempest queries when it cleans up.
 
-It has no security groups, and nothing else.
+It returns an empty list for every request.
 """
 
 import http.server
@@ -26,7 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_GET(self) -> None:
-        """List nothing."""
+        """Return an empty list."""
         known = '/security-groups' in self.path
         body = json.dumps({'security_groups': []} if known else {}).encode()
         self.send_response(200 if known else 404)
@@ -37,7 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serve until we are ended."""
+    """Serve until killed."""
     http.server.ThreadingHTTPServer(
         (layout.HOST, layout.NEUTRON), Handler).serve_forever()
 

@@ -18,7 +18,7 @@ import subprocess  # nosec B404
 
 from tools.cloud import errors
 
-# Of what a program said before it failed.
+# Number of characters to show of a failed program's output.
 _SHOWN = 2000
 
 
@@ -28,7 +28,7 @@ def run_all(commands: Sequence[Sequence[str]], seconds: float,
 
     :param seconds: for each of them
     :param variables: the environment of the commands; ours if none is given
-    :raises CloudError: one fails, and what it said
+    :raises CloudError: one fails; the text has its output
     """
     for command in commands:
         done = subprocess.run(  # nosec B603

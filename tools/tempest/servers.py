@@ -73,7 +73,7 @@ def start_database(run: layout.Layout, services: Sequence[str],
 def start_broker(run: layout.Layout, started: list[children.Child]) -> None:
     """Start RabbitMQ; wait_for_broker() waits for it.
 
-    The mapper of Erlang's ports is started by us, so that we can end it.
+    Erlang's port mapper is started here, so that it can be stopped, too.
     """
     place = run.state / 'rabbitmq'
     place.mkdir()
@@ -87,7 +87,7 @@ def start_broker(run: layout.Layout, started: list[children.Child]) -> None:
         'RABBITMQ_PID_FILE': str(place / 'pid'),
         'RABBITMQ_CONFIG_FILE': str(place / 'rabbitmq'),
         'RABBITMQ_ENABLED_PLUGINS_FILE': str(place / 'plugins'),
-        # Else it burns a processor while it waits.
+        # Otherwise it uses a whole CPU while idle.
         'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS':
             '+sbwt none +sbwtdcpu none +sbwtdio none'}
     mapper = glob.glob('/usr/lib/erlang/erts-*/bin/epmd')[0]
@@ -108,7 +108,7 @@ def wait_for_broker(broker: children.Child) -> None:
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody listens on a port of the host."""
+    """Return whether something listens on a port of the host."""
     try:
         socket.create_connection((layout.HOST, port), 5).close()
     except OSError:

@@ -36,13 +36,13 @@ from tools.tempest import servers
 from tools.tempest import volume_host
 
 DATABASES = ('keystone', 'glance', 'cinder')
-# Seconds, on a machine that is busy.
+# Timeouts in seconds, for a busy machine.
 READY, SCHEMA, REQUEST, EMPTY = 240.0, 600.0, 10.0, 60.0
-# What the services in the guest write goes to its memory, too.
+# It also holds the files that the services in the guest write.
 GUEST_MEMORY = '6G'
 BIN = f'{sys.prefix}/bin'
 _API_VERSION = '3.71'
-# Of a service in a list: a back end has one of its own.
+# Binaries and hosts of the services; each back end has its own.
 _UP = {('cinder-scheduler', 'cloud'), ('cinder-backup', 'cloud'), *(
     ('cinder-volume', f'cloud@{one.name}') for one in layout.ARRAYS)}
 
@@ -51,9 +51,9 @@ def start(run: layout.Layout, seconds: float, debug: bool,
           started: list[children.Child]) -> None:
     """Start everything.
 
-    :param seconds: the guest is ended after them
-    :param debug: whether Cinder logs all that it does
-    :param started: what is added to, in this order
+    :param seconds: time limit of the guest
+    :param debug: whether to enable debug logs of Cinder
+    :param started: the started programs are added to this, in order
     :raises CloudError: something does not start
     """
     with console.step('database and broker (MariaDB, RabbitMQ)'):
@@ -78,7 +78,7 @@ def start(run: layout.Layout, seconds: float, debug: bool,
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return that of a service."""
+    """Return the environment of a service."""
     return {**os.environ, 'PYTHONWARNINGS': 'ignore',
             'PYTHONUNBUFFERED': '1', **more}
 
@@ -96,7 +96,7 @@ def _start_arrays(run: layout.Layout, started: list[children.Child]) -> None:
             *(f'--portal={portal}' for portal in one.portals),
             '--login', layout.ADMIN,
             '--password-file', str(run.password_file),
-            # One that it makes would be in its log.
+            # A generated password would be in the log.
             '--control-password-file', str(run.password_file),
             '--peer', f'{peer.name}={peer.address}',
             '--peer-login', layout.ADMIN,
@@ -147,7 +147,7 @@ def _serve(name: str, port: int, started: list[children.Child],
 
 
 def _answers(port: int) -> bool:
-    """Tell whether an API lists its versions."""
+    """Return whether an API lists its versions."""
     try:
         reply = requests.get(layout.url(port), timeout=REQUEST)
     except requests.RequestException:
@@ -157,7 +157,7 @@ def _answers(port: int) -> bool:
 
 def _start_services(run: layout.Layout, seconds: float,
                     started: list[children.Child]) -> None:
-    """Start what needs keystone, and begin to start the guest."""
+    """Start the services that need keystone, and begin to boot the guest."""
     for name, command in {
             'neutron': [sys.executable, '-m', 'tools.tempest.neutron'],
             'cinder-scheduler': [f'{BIN}/cinder-scheduler', '--config-file',
@@ -169,7 +169,7 @@ def _start_services(run: layout.Layout, seconds: float,
     _serve('cinder', layout.CINDER, started, run, {
         'CINDER_CONF': str(run.cinder_conf),
         'OS_CINDER_DISABLE_EVENTLET_PATCHING': 'true'})
-    # The last: it is the first to end.
+    # Started last, so that it is stopped first.
     started.append(children.Child('guest', [
         sys.executable, '-m', 'tools.guest', f'--seconds={seconds:.0f}',
         f'--memory={GUEST_MEMORY}', f'--tap={layout.TAP}',
@@ -181,7 +181,7 @@ def _start_services(run: layout.Layout, seconds: float,
 def wait_for_cinder(run: layout.Layout, guest: children.Child) -> None:
     """Wait until all of Cinder's services are up.
 
-    :raises CloudError: they are not in time, or the guest has ended
+    :raises CloudError: they are not up in time, or the guest has ended
     """
     cinder = cinder_client.Client(_API_VERSION, session=identity.session(run))
 
@@ -212,7 +212,7 @@ def leftovers(run: layout.Layout) -> dict[str, dict[str, array.Objects]]:
 
 
 def stop_guest(run: layout.Layout, guest: children.Child) -> None:
-    """Have the services in the guest end, so that their logs are whole."""
+    """Stop the services in the guest, so that their logs are complete."""
     (run.logs / 'guest' / volume_host.STOP).touch()
     deadline = time.monotonic() + 2 * volume_host.STOP_SECONDS
     while guest.is_running() and time.monotonic() < deadline:

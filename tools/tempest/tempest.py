@@ -24,16 +24,16 @@ from tools.tempest import identity
 from tools.tempest import layout
 from tools.tempest import programs
 
-#: What is installed, in an environment of its own.
+#: Packages to install in a separate environment.
 PACKAGES = ('tempest==47.0.0', 'cinder-tempest-plugin==1.23.0')
 VENV = run_tests.ROOT / '.venv' / 'tempest'
 #: All tests that need no nova.
 ALL = r'^(tempest\.api\.volume\.|cinder_tempest_plugin\.api\.)'
-#: Tests that need nova without a check for it, and tests that fail now and
-#: then with every driver. Those of groups list volumes while their group is
-#: deleted, and Cinder answers 404 if the group goes in that moment. Those of a
-#: retype wait for the new type, and look for the status ``success`` at once:
-#: Cinder saves the type first, with no status, and the status after it.
+#: Tests that need nova without checking for it, and tests that fail randomly
+#: with every driver. Tests of groups list volumes while a group is deleted,
+#: and Cinder answers 404 if the group disappears just then. Tests of retype
+#: wait for the new type and then expect the status ``success``, but Cinder
+#: saves the type first, without a status, and the status later.
 LEFT_OUT = (
     r'cinder_tempest_plugin\.api\.volume\.test_volume_backup\.'
     r'VolumesBackupsTest\.test_incremental_backup',
@@ -41,11 +41,11 @@ LEFT_OUT = (
     r'test_consistencygroups\.ConsistencyGroupsV2Test\.',
     r'tempest\.api\.volume\.admin\.test_volume_retype\.'
     r'VolumeRetypeWithMigrationTest\.')
-#: Parts of the reasons why a test may be skipped: any other is a failure.
+#: Accepted reasons for skipping a test (substrings); others are failures.
 EXCUSES = ('compute service is not available',
            'skipped as Nova is not available')
-#: Not in the sample, which has another test of their kind: they read and write
-#: whole volumes, which takes a minute or two each.
+#: Tests that --quick skips: they read and write whole volumes, which takes a
+#: minute or two each. The sample includes another test of each kind.
 LONG = (
     r'^cinder_tempest_plugin\.api\.volume\.(admin\.)?test_volume_backup\.',
     r'\.test_volumes_backup\.VolumesBackups(Admin)?Test\.',
@@ -78,7 +78,7 @@ region = {region}
 [service_available]
 cinder = True
 glance = True
-# A stand-in that has no security groups: tempest asks when it cleans up.
+# A stub without security groups, which tempest queries when it cleans up.
 neutron = True
 nova = False
 swift = False
@@ -134,9 +134,9 @@ group_regex=([^\\.]*\\.)*
 
 
 def install() -> None:
-    """Make tempest's environment, if it is missing or another one.
+    """Create tempest's environment, if it is missing or outdated.
 
-    :raises CloudError: it cannot be made
+    :raises CloudError: it cannot be created
     """
     stamp = VENV / 'packages'
     if stamp.exists() and stamp.read_text() == ' '.join(PACKAGES):
@@ -150,7 +150,7 @@ def install() -> None:
 
 
 def make_images(run: layout.Layout) -> list[str]:
-    """Make two small images; return their ids."""
+    """Create two small images; return their ids."""
     images = layout.url(layout.GLANCE, '/v2/images')
     with requests.Session() as glance:
         glance.headers['X-Auth-Token'] = str(
@@ -171,9 +171,9 @@ def make_images(run: layout.Layout) -> list[str]:
 
 def write_settings(run: layout.Layout, images: Sequence[str],
                    left_out: Sequence[str]) -> pathlib.Path:
-    """Write tempest's settings in a directory to run in; return it.
+    """Write tempest's settings to a new working directory; return it.
 
-    :param left_out: expressions of tests that are not run
+    :param left_out: regular expressions of tests that are not run
     """
     place = run.state / 'tempest'
     place.mkdir()
@@ -189,9 +189,9 @@ def write_settings(run: layout.Layout, images: Sequence[str],
 
 
 def run(place: pathlib.Path, regex: str, workers: int) -> run_tests.Tally:
-    """Run the tests whose names match, and judge what was skipped.
+    """Run the tests whose names match, and check the reasons of skips.
 
-    :param workers: tests at the same time
+    :param workers: number of concurrent tests
     """
     tally = run_tests.run_command('tempest', [
         f'{VENV}/bin/tempest', 'run', '--subunit',
@@ -205,6 +205,6 @@ def run(place: pathlib.Path, regex: str, workers: int) -> run_tests.Tally:
 
 
 def unexcused(reasons: Iterable[str]) -> list[str]:
-    """Return the reasons why tests were skipped that are not known."""
+    """Return the reasons for skipping tests that are not accepted."""
     return sorted(reason for reason in reasons if not any(
         excuse in reason for excuse in EXCUSES))

@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""In the guest: cinder-volume and cinder-backup, on a host that attaches.
+"""In the guest: cinder-volume and cinder-backup, which attach volumes.
 
     python -m tools.tempest.volume_host CINDER_CONF
 
-It ends, with status 0, when there is a file "stop" in /out; and with 1 when
-one of the services ends.
+It ends with status 0 when there is a file "stop" in /out, and with 1 when one
+of the services ends.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@
 # under the License.
 """The APIs as WSGI applications, for gunicorn.
 
-Each of the services reads the command line, which is gunicorn's here.
+Each service parses the command line, which here is that of gunicorn.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def _command_line(*words: str) -> Iterator[None]:
-    """Let this be the command line inside."""
+    """Replace the command line inside."""
     own, sys.argv = sys.argv, list(words)
     try:
         yield
