@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Change the driver in small ways, and see whether its tests notice.
+"""Change the driver in small ways, and check whether its tests fail.
 
     python -m tools.mutation [--sample N] [--seed N] [--package NAME]
         [--changed REV] [--minutes N] [--full]
@@ -96,7 +96,7 @@ class Results:
 def load_suite(root: pathlib.Path, folder: str, name: str) -> suite.Suite:
     """Return a suite with the lines that its tests run.
 
-    :param name: of the sources; what the tests run is found out once
+    :param name: digest of the sources; coverage is stored under this name
     """
     file = settings.KEPT / f'{pathlib.Path(folder).name}-{name}.json'
     if not file.exists():
@@ -119,9 +119,9 @@ class Run:
 
     def verdicts(self, folder: str, sample: Sequence[mutants.Mutant]
                  ) -> list[tuple[mutants.Mutant, str]]:
-        """Return the mutants that are known or could be tried, and how.
+        """Test mutants that have no result; return all that have one by then.
 
-        :param folder: of the tests that try them
+        :param folder: of the tests to run
         """
         if any(self.results.get(folder, mutant) is None for mutant in sample):
             self._try(folder, sample)
@@ -131,7 +131,7 @@ class Run:
     def _try(self, folder: str, sample: Sequence[mutants.Mutant]) -> None:
         begin = time.monotonic()
         tests = load_suite(self._root, folder, self._name)
-        # What may take long is trying mutants.
+        # The time limit applies only to testing mutants.
         self._until += time.monotonic() - begin
         with contextlib.closing(children.run(
                 self._tasks(tests, folder, sample), settings.JOBS)) as ended:
@@ -173,7 +173,7 @@ def tell(title: str, verdicts: Sequence[str]) -> None:
 
 def report(root: pathlib.Path,
            tried: Sequence[tuple[mutants.Mutant, str]]) -> float:
-    """Print what survived and the counts; the share that was killed."""
+    """Print survivors and counts; return the share of killed mutants."""
     for mutant, verdict in sorted(
             tried, key=lambda one: (one[0].path, one[0].begin)):
         if verdict != KILLED:
@@ -207,7 +207,7 @@ def changed_lines(root: pathlib.Path, revision: str) -> set[tuple[str, int]]:
 
 def load_mutants(root: pathlib.Path, packages: Sequence[str],
                  revision: str | None) -> list[mutants.Mutant]:
-    """Return all mutants of packages, of changed lines if one is given."""
+    """Return all mutants of packages, or only those of changed lines."""
     paths = list(mutants.files(root, packages))
     if not revision:
         return _find(root, paths)
@@ -243,8 +243,8 @@ def run_full(root: pathlib.Path, run: Run,
              all_mutants: Sequence[mutants.Mutant]) -> int:
     """Run functional tests on survivors of the unit tests.
 
-    The first survivors, in the order of the sample, are taken; whether all
-    are known is said.
+    Takes the first survivors in the order of the sample, and reports whether
+    all of them were tested.
     """
     survivors: list[mutants.Mutant] = []
     for begin in range(0, len(all_mutants), settings.SAMPLE):

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Processes that run a function each, and never outlive it."""
+"""Child processes that run one function each and then end."""
 
 from collections.abc import Callable
 from collections.abc import Generator
@@ -34,9 +34,9 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass(frozen=True)
 class Task(Generic[T]):
-    """What a process is to do.
+    """The task of a process.
 
-    :ivar subject: what it is about
+    :ivar subject: identifies the task in results
     :ivar run: the function; its result is the exit status
     :ivar seconds: how long it may take
     """
@@ -47,9 +47,9 @@ class Task(Generic[T]):
 
 
 class Child:
-    """A copy of this process that leads a group and runs a function.
+    """A fork of this process that leads a process group and runs a function.
 
-    It dies with this process, whatever ends that.
+    It ends with this process, even if that is killed.
     """
 
     def __init__(self, task: Task[T]) -> None:
@@ -58,16 +58,16 @@ class Child:
         self._pid = os.fork()
         if not self._pid:
             _run(task.run)
-        # Either of both may be the first to do it.
+        # Both processes do this, because either may run first.
         with contextlib.suppress(OSError):
             os.setpgid(self._pid, self._pid)
         self.handle = os.pidfd_open(self._pid)
         self.deadline = time.monotonic() + task.seconds
 
     def end(self) -> int | None:
-        """End its group; its exit status, None if it was still running.
+        """Kill its group; return its exit status, None if it still ran.
 
-        A status below zero is that of a signal.
+        A negative status is that of a signal.
         """
         ended = bool(select.select([self.handle], [], [], 0)[0])
         os.killpg(self._pid, signal.SIGKILL)
@@ -81,22 +81,22 @@ def _run(function: Callable[[], int]) -> NoReturn:
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setpgid(0, 0)
-        # Nobody reads what tests print.
+        # The output of the tests is not needed.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nowhere, stream)
         status = function()
     finally:
-        # What tests have left running, and what waits for it, is no matter.
+        # Skip the cleanup: threads left by tests may block it.
         os._exit(status)
 
 
 def run(tasks: Iterable[Task[T]], jobs: int
         ) -> Generator[tuple[T, int | None], None, None]:
-    """Run tasks, a few at once; what each was about, and its exit status.
+    """Run tasks concurrently; yield the subject and exit status of each.
 
-    The status is None if it took too long. Close the generator, if it is not
-    read to its end: nothing is left running then.
+    The status is None if it took too long. If the generator is not read to its
+    end, close it, so that nothing is left running.
     """
     waiting = iter(tasks)
     running: dict[int, tuple[T, Child]] = {}
@@ -116,7 +116,7 @@ def run(tasks: Iterable[Task[T]], jobs: int
 
 
 def _ended(running: dict[int, tuple[T, Child]]) -> list[int]:
-    """Wait until a child has ended or must end."""
+    """Wait until a child has ended or must be killed."""
     first = min(child.deadline for _, child in running.values())
     ready = select.select(list(running), [], [],
                           max(0.0, first - time.monotonic()))[0]

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Changes of a source file that its tests should notice."""
+"""Changes of a source file that its tests should detect."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from tools.mutation import settings
 
 # A module's names of types; constants are in capitals.
 _TYPE = re.compile(r'[A-Z]([a-z]\w*)?')
-# What mutmut does not change either: it fails at once, whatever is tested.
+# Not changed by mutmut either: a change fails at once, whatever the test.
 _TRIVIAL = ('len', 'isinstance')
 
 
@@ -36,13 +36,13 @@ _TRIVIAL = ('len', 'isinstance')
 class Mutant:
     """One change of one file.
 
-    :ivar path: of the file, below the root of the checkout
+    :ivar path: of the file, relative to the root of the checkout
     :ivar line: where the change begins
-    :ivar lines: the first and the last of the statement; for one with a
-        block, those before the block
+    :ivar lines: first and last line of the statement; for one with a block,
+        only the lines before the block
     :ivar begin: the first byte that is replaced
     :ivar end: the first byte after it that is not
-    :ivar text: what is there instead
+    :ivar text: the replacement
     """
 
     path: str
@@ -54,12 +54,12 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What tells it from all others of the same sources."""
+        """A key that is unique among all mutants of the same sources."""
         return f'{self.path}:{self.begin}:{self.end}:{self.text}'
 
     @property
     def package(self) -> str:
-        """The part of the driver that it changes."""
+        """The package of the driver that it changes."""
         return pathlib.PurePath(self.path).parts[1]
 
     def source(self, root: pathlib.Path) -> str:
@@ -69,7 +69,7 @@ class Mutant:
                 + code[self.end:]).decode()
 
     def diff(self, root: pathlib.Path) -> str:
-        """Return where it is, and the lines before and after."""
+        """Return its location, and the changed lines before and after."""
         before = (root / self.path).read_text().splitlines()
         changes = difflib.unified_diff(
             before, self.source(root).splitlines(), n=0, lineterm='')
@@ -91,7 +91,7 @@ class _Visitor(libcst.CSTVisitor):
         self._module = module
 
     def on_visit(self, node: libcst.CSTNode) -> bool:
-        """Change a node in every way; whether to go on with its parts."""
+        """Change a node in every way; return whether to visit its children."""
         if self._is_left_out(node):
             return False
         for kind, operator in settings.OPERATORS:
@@ -129,7 +129,7 @@ class _Visitor(libcst.CSTVisitor):
                 or isinstance(node, libcst.Decorator))
 
     def _is_declaration(self, line: libcst.SimpleStatementLine) -> bool:
-        """Whether it names a type or, for readers, what a module has."""
+        """Return whether it only names a type or the contents of a module."""
         statement = line.body[0]
         if (not isinstance(statement, libcst.Assign)
                 or line not in self._module.body):
@@ -139,7 +139,7 @@ class _Visitor(libcst.CSTVisitor):
 
 
 def _bare(node: libcst.CSTNode, other: libcst.CSTNode) -> libcst.CSTNode:
-    """Leave out the parentheses of what was there: they stay."""
+    """Return a node without the original parentheses, which are kept."""
     outer = getattr(node, 'lpar', ())
     if outer and getattr(other, 'lpar', ()) is outer:
         return other.with_changes(lpar=(), rpar=())
@@ -155,7 +155,7 @@ def _last(node: libcst.CSTNode) -> str:
 
 
 def _is_text(value: libcst.CSTNode) -> bool:
-    """Whether a statement of this is a docstring."""
+    """Return whether a statement with this value is a docstring."""
     return isinstance(value, (libcst.SimpleString, libcst.ConcatenatedString))
 
 
@@ -191,9 +191,9 @@ def files(root: pathlib.Path, packages: Sequence[str]) -> Iterator[str]:
 
 
 def shuffled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """Return mutants in an order that the seed decides, each package in turn.
+    """Return mutants in an order set by the seed, alternating packages.
 
-    What comes first of it is a sample that favors no package.
+    The first ones of it are a sample that favors no package.
     """
     queues: dict[str, list[Mutant]] = {}
     for mutant in mutants:

@@ -11,9 +11,9 @@
 # under the License.
 
 
-"""Operators that mutmut does not have: how code is changed.
+"""Mutation operators that mutmut does not have.
 
-An operator takes a node and returns what may stand in its place.
+An operator takes a node and returns its replacements.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ import libcst
 
 
 def drop_call(node: libcst.Expr) -> Iterable[libcst.Pass]:
-    """Take out a call whose result is not used."""
+    """Remove a call whose result is not used."""
     value: libcst.BaseExpression | libcst.From | None = node.value
     if isinstance(value, libcst.Yield) and isinstance(value.value,
                                                       libcst.From):
@@ -32,7 +32,7 @@ def drop_call(node: libcst.Expr) -> Iterable[libcst.Pass]:
 
 
 def drop_order(node: libcst.Call) -> Iterable[libcst.Call]:
-    """Leave things in the order that they come in."""
+    """Replace sorting by the original order."""
     if isinstance(node.func, libcst.Name) and node.func.value == 'sorted':
         yield node.with_changes(func=libcst.Name('list'), args=[
             node.args[0].with_changes(comma=libcst.MaybeSentinel.DEFAULT)])

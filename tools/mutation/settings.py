@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Which mutants are made, and what decides which of them are tried."""
+"""Which mutants are created, and which of them are tested."""
 
 import os
 import pathlib
@@ -25,17 +25,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT = ROOT / 'artifacts' / 'mutation'
 # All files of these packages are mutated.
 PACKAGES = ('driver', 'flows', 'array', 'rest')
-# What a result depends on, besides the mutant.
+# What a result depends on, in addition to the mutant.
 SOURCES = ('cinder_k2', 'k2-sim/k2_sim', 'tests', 'tools/mutation')
-# All operators of mutmut, and two that its users miss.
+# All operators of mutmut, and two that it lacks.
 OPERATORS: mutators.OPERATORS_TYPE = (
     *mutators.mutation_operators, *operators.OURS)
 SEED = 20
-# Of each run, in equal parts of the packages.
+# Number of mutants per run, distributed equally over the packages.
 SAMPLE = 400
-# Survivors of the unit tests that functional tests are to kill.
+# Number of survivors of the unit tests that functional tests are run on.
 SURVIVORS = 400
-# The least share of mutants of changed lines that is to be killed.
+# Minimum share of killed mutants of changed lines.
 BAR = 0.8
 MINUTES = 4.0
 JOBS = os.cpu_count() or 1

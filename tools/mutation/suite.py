@@ -34,7 +34,7 @@ import coverage
 from tools.mutation import children
 from tools.mutation import mutants
 
-# Of a line that ran while modules were imported or classes were set up.
+# For lines that ran while modules were imported or classes were set up.
 _NO_TEST = ''
 # The tests of a suite are run once, in a few processes.
 _TRACE_SECONDS = 3600.0
@@ -60,7 +60,7 @@ class Test:
 
     @property
     def group(self) -> str:
-        """Its class, which is set up for all its tests."""
+        """Its class, whose setup is shared by all its tests."""
         return self.id.rpartition('.')[0]
 
 
@@ -85,8 +85,8 @@ class Suite:
     def covering(self, mutant: mutants.Mutant) -> list[Test]:
         """Return the tests that run the changed statement.
 
-        Those of the class that takes least time come first. What runs before
-        any test, as a constant, is covered by each test that runs a line of
+        Those of the fastest class come first. A statement that runs before any
+        test, such as a constant, is covered by each test that runs a line of
         the file.
         """
         lines = self._lines.get(mutant.path, {})
@@ -104,7 +104,7 @@ class Suite:
 
     def try_out(self, mutant: mutants.Mutant,
                 tests: Sequence[Test]) -> int:
-        """Run tests on a mutant in this process; KILLED or SURVIVED."""
+        """Run tests on a mutant in this process; return the exit status."""
         _replace_source(self._root, mutant)
         result = unittest.TestResult()
         result.failfast = True
@@ -120,7 +120,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._source = source
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Compile the source; nothing is read from or put into a cache."""
+        """Compile the source, without reading or writing a cache."""
         return self.source_to_code(self._source.encode(), self.path)
 
 
@@ -168,7 +168,7 @@ def _cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 class _TracedResult(unittest.TestResult):
-    """Time tests, and note which lines each runs."""
+    """Times tests, and records which lines each runs."""
 
     def __init__(self, measured: coverage.Coverage) -> None:
         super().__init__()
@@ -189,10 +189,10 @@ class _TracedResult(unittest.TestResult):
 
 def _trace(root: pathlib.Path, modules: Sequence[str],
            file: pathlib.Path) -> int:
-    """Run test modules in this process and write what ``Suite`` takes."""
+    """Run test modules in this process and write the input of ``Suite``."""
     measured = coverage.Coverage(
         data_file=None, config_file=False, source=[str(root / 'cinder_k2')])
-    # The newer ones know no contexts.
+    # Newer cores of coverage do not support contexts.
     measured.set_option('run:core', 'ctrace')
     result = _TracedResult(measured)
     tests = []
@@ -221,9 +221,9 @@ def _lines(root: pathlib.Path, data: coverage.CoverageData,
 
 
 def trace(root: pathlib.Path, folder: str, jobs: int) -> list[Any]:
-    """Run all tests of a folder once; what ``Suite`` takes.
+    """Run all tests of a folder once; return the input of ``Suite``.
 
-    :param folder: below the root, as tests/unit
+    :param folder: relative to the root, such as tests/unit
     :raises TestsFailed: some fail, or do not end
     """
     modules = sorted('.'.join(path.relative_to(root).with_suffix('').parts)
