@@ -548,6 +548,25 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.backend.retype(volume, **REPLICATED)
         self.assert_replicated(volume)
 
+    def test_what_has_the_name_of_the_copy(self) -> None:
+        """It stays while no try to create the copy gets a reply."""
+        volume = self.backend.create_volume()
+        admin = self.secondary.admin
+        group = admin.create('volume_groups', name='old', quota=0)
+        old = admin.create(
+            'volumes', name=f'rcv-{volume.id}', size=replicated.GIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        self.fault('reset', 'POST', 'replication/peer_volumes',
+                   commit='before', times=999)
+        self._assert_refused(volume, **REPLICATED)
+        self.primary.control.clear_faults()
+        self.assertEqual([old['id']], [found['id'] for found in admin.list(
+            'volumes', name=old['name'])])
+        self.assertEqual({}, self.sessions())
+        self.backend.retype(volume, **REPLICATED)
+        admin.delete('volume_groups', group['id'])
+        self.assert_replicated(volume)
+
     def _assert_refused(self, volume: Any, **specs: str) -> None:
         before = self.backend.volume(volume.id)
         failure = self.assertRaises(

@@ -24,6 +24,7 @@ from cinder_k2.array import ArrayVolume
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import Link
 from cinder_k2.flows.replication.target import Release
 from cinder_k2 import rest
 
@@ -68,6 +69,24 @@ class Copies:
             release(target_array, [volume for volume, _ in found.values()])
             copies.check_unmapped()
         return copies
+
+    @classmethod
+    def in_group(cls, link: Link, group_name: str, names: Collection[str]
+                 ) -> 'Copies':
+        """Find those that are in the group of that name. Two calls.
+
+        If the array does not show the group of a volume, its name decides,
+        but not on an array that is its own peer: there Cinder may have a
+        volume with that name (REP-21).
+        """
+        array = link.target_array
+        group = array.volumes.find_group(group_name)
+        if group is None:
+            return cls(array, group_name, (), {})
+        return cls(array, group_name, tuple(names), {
+            name: (volume, group) for name, (volume, its)
+            in array.replication.volumes_of(names).items()
+            if its == group or its is None and not link.is_own_peer})
 
     def check_unneeded(self) -> None:
         """Check that no foreign snapshot has a copy. One call.

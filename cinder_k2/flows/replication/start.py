@@ -27,7 +27,6 @@ from cinder_k2.flows import engine
 from cinder_k2.flows.replication.copies import Copies
 from cinder_k2.flows.replication.copies import delete_snapshots
 from cinder_k2.flows.replication.copies import delete_volumes
-from cinder_k2.flows.replication.copies import find_copies
 from cinder_k2.flows.replication.sessions import ArraySession
 from cinder_k2.flows.replication.sessions import Finder
 from cinder_k2.flows.replication.sessions import SessionPair
@@ -148,13 +147,22 @@ class AddPeerVolumes(engine.Step):
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         calls = inputs['array'].replication
-        target_array = inputs['target_array']
-        with target_array.cleanup_deadline():
+        with inputs['target_array'].cleanup_deadline():
             each(*[functools.partial(calls.remove_volume, member.volume)
                    for member in self._tried.values()],
-                 lambda: delete_volumes(target_array, find_copies(
-                     target_array, self._tried,
-                     self._request.peer_group_name)))
+                 self._delete_copies)
+
+    def _delete_copies(self) -> None:
+        """Delete the copies in the group that came with the session (REP-1).
+
+        A volume of that name in another group was there before, even if a
+        reply was lost.
+        """
+        copies = Copies.in_group(self._request.link,
+                                 self._request.peer_group_name, self._tried)
+        copies.check_unneeded()
+        copies.check_unmapped()
+        delete_volumes(copies.array, copies.volumes)
 
 
 class Start(engine.Step):
@@ -247,7 +255,7 @@ def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
     target_array = request.link.target_array
     try:
         if (source_array.replication.of_group(request.group) is not None
-                or source_array.system.id == target_array.system.id):
+                or request.link.is_own_peer):
             return False
         # Without leftovers, too: a session of an earlier attempt may have been
         # taken over that had lost its other side. It was deleted with this

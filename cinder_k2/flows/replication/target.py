@@ -46,6 +46,11 @@ class Link:
     backend_id: str
     rpo: int
 
+    @property
+    def is_own_peer(self) -> bool:
+        """Whether both are the same array (REP-21). Usually no call."""
+        return self.source_array.system.id == self.target_array.system.id
+
     def number(self) -> int:
         """Id of the peer record of ``target_array``. Usually no call.
 

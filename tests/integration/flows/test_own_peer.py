@@ -14,6 +14,7 @@
 
 import contextlib
 import dataclasses
+from unittest import mock
 
 import ddt
 
@@ -73,21 +74,53 @@ class OwnPeerTest(pair.PairTest):
 
     def test_the_copy_is_no_leftover(self):
         """Cinder has it; the original would be made again beside it."""
-        self.protect()
-        self.take_over()
-        self.unprotect()
+        self.end_after_takeover()
         self.assertRaises(rest.Refused, self.protect)
         self.assert_one(pair.COPY, pair.COPY_GROUP)
 
-    def test_the_copy_is_in_the_way(self):
+    def end_after_takeover(self):
+        """Only the copy is left; Cinder has it."""
         self.protect()
         self.take_over()
         self.unprotect()
-        error = self.assertRaises(
-            rest.Refused, replication.protect, replication.SessionRequest(
+
+    def assert_in_the_way(self, error):
+        """The copy has the name that another one is to get."""
+        raised = self.assertRaises(
+            error, replication.protect, replication.SessionRequest(
                 self.link, 'ssn-9', self.group, 'ccg-9', self.members))
-        self.assertIn('peer_volumes', str(error))
+        self.assertIn('peer_volumes', str(raised))
         self.assert_one(pair.COPY, pair.COPY_GROUP)
+
+    def add_fault(self, **fault):
+        """Let creations of a copy fail that are not carried out."""
+        self.a.control.add_fault(
+            method='POST', path='replication/peer_volumes', commit='before',
+            **fault)
+
+    def test_the_copy_is_in_the_way(self):
+        self.end_after_takeover()
+        self.assert_in_the_way(rest.Refused)
+
+    @ddt.data((rest.Refused, {'kind': 'reset', 'times': 1}),
+              (rest.Refused, {'kind': 'status', 'status': 502, 'times': 1}),
+              (rest.Unreachable, {'kind': 'reset'}))
+    @ddt.unpack
+    def test_the_copy_is_in_the_way_and_a_reply_is_lost(self, error, fault):
+        """That does not prove that this attempt created it."""
+        self.end_after_takeover()
+        self.add_fault(**fault)
+        self.assert_in_the_way(error)
+
+    def test_the_group_of_the_copy_is_not_shown(self):
+        self.end_after_takeover()
+        self.add_fault(kind='reset', times=1)
+        volumes_of = self.here.replication.volumes_of
+        with mock.patch.object(
+                self.here.replication, 'volumes_of', lambda names: {
+                    name: (volume, None)
+                    for name, (volume, _) in volumes_of(names).items()}):
+            self.assert_in_the_way(rest.Refused)
 
     def test_extend(self):
         self.protect()

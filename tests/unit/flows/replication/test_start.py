@@ -119,6 +119,30 @@ class ProtectTest(pair.PairTest):
             self.assertRaises(rest.Refused, self.protect)
         self.assert_bare()
 
+    def test_name_is_taken_and_no_try_gets_a_reply(self):
+        """The volume of that name is none that this attempt created."""
+        self.there.volumes.create(
+            pair.COPY, pair.GIB, self.there.volumes.create_group('old', True))
+        self.a.control.add_fault(
+            method='POST', path='replication/peer_volumes', kind='reset',
+            commit='before')
+        self.assertRaises(rest.Unreachable, self.protect)
+        self.assertEqual({'volumes': [pair.COPY], 'volume_groups': ['old']},
+                         leftovers(self.b))
+
+    def test_copy_is_in_use(self):
+        """Of a session that is taken over; no array may have to refuse it."""
+        self.protect()
+        self.tell(self.there, 'failed_over')
+        client = self.there.client
+        client.mappings.create(
+            host=client.hosts.create(name='h', type='Linux').ref,
+            volume=client.volumes.find(name=pair.COPY).ref)
+        self.trouble.plan()
+        self.assertRaises(exceptions.StillMapped, self.protect)
+        self.assertNotIn('b DELETE volumes/*', self.trouble.calls)
+        self.assertEqual([pair.COPY], leftovers(self.b)['volumes'])
+
     def test_group_has_another_session(self):
         """That session must not be deleted."""
         self.here.replication.create_session(
