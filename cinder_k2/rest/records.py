@@ -511,10 +511,14 @@ class ReplicationSession(Record):
     def may_be_copying(self) -> bool:
         """Whether a snapshot is being copied (REP-14), or may be.
 
-        It may where the array tells neither of the two.
+        ``current_snapshot_id`` shows it. ``current_snapshot`` may be the last
+        one that was copied, so it only matters if the array does not show the
+        id. One may be copied if it shows neither.
         """
-        return bool(self.current_snapshot or self.current_snapshot_id
-                    or self.EMPTY_AS_NULL <= self.unread)
+        if 'current_snapshot_id' not in self.unread:
+            return bool(self.current_snapshot_id)
+        return bool(self.current_snapshot
+                    or 'current_snapshot' in self.unread)
 
 
 @dataclasses.dataclass(frozen=True)

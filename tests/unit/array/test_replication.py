@@ -255,7 +255,7 @@ class ReadTest(Case):
     @ddt.data(({}, False),
               ({'current_snapshot': None}, False),
               ({'current_snapshot': {}}, False),
-              ({'current_snapshot': {'ref': '/snapshots/4'}}, True),
+              ({'current_snapshot': {'ref': '/snapshots/4'}}, False),
               ({'current_snapshot_id': '4'}, True),
               ({'current_snapshot_id': 'snapshot-4'}, True),
               ({'current_snapshot_id': {'ref': '/snapshots/4'}}, True),
@@ -263,11 +263,13 @@ class ReadTest(Case):
                True))
     @ddt.unpack
     def test_copying(self, fields, copying):
-        """REP-14: either field shows it, in any form."""
+        """REP-14: the id shows it, in any form."""
         self.make(scripted.Reply(200, raw(9, **fields)))
         self.assertIs(copying, self.replication.get(9).copying)
 
-    @ddt.data(({}, True), ({'current_snapshot': None}, False))
+    @ddt.data(({}, True), ({'current_snapshot': None}, False),
+              ({'current_snapshot': {'ref': '/snapshots/4'}}, True),
+              ({'current_snapshot': ['4']}, True))
     @ddt.unpack
     def test_missing_snapshot_id(self, fields, copying):
         """REP-14: a missing field does not mean that all has arrived."""
