@@ -85,6 +85,10 @@ class Array:
         """Carry out two reads concurrently; see the client."""
         return self._client.concurrently(first, second)
 
+    def shown(self, find: Callable[[], T | None]) -> T | None:
+        """What a search finds, also if it was just made; see ``volumes``."""
+        return volumes.shown(self._client, find)
+
     def probe_deadline(self) -> contextlib.AbstractContextManager[object]:
         """Time for a probe of an array that may be lost."""
         return self._client.deadline(_PROBE_SECONDS, fresh=True)

@@ -54,8 +54,14 @@ class Identity:
         return None
 
     def is_current(self, named: objects.NamedVolume) -> bool:
-        """Whether the ids of a volume or view are still its own (OBJ-7)."""
-        found = self.volume(named.backing, named.names)
+        """Whether the ids of a volume or view are still its own (OBJ-7).
+
+        One that was just made may not show at once (OBJ-6). One call if it
+        does. An id that nothing shows is not its own: the array may give it
+        to the next object.
+        """
+        found = volumes.shown(self._client, lambda: self.volume(
+            named.backing, named.names))
         return found is not None and found.mappable == named.backing.mappable
 
     def snapshot(self, stored: objects.ArraySnapshot,

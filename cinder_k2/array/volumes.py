@@ -14,6 +14,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import TypeVar
 
 from cinder_k2.array import images
 from cinder_k2.array import objects
@@ -21,6 +22,8 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import polling
 from cinder_k2 import rest
+
+T = TypeVar('T')
 
 # Seconds within which the array shows new objects, and releases deleted ones.
 _PATIENCE = 10.0
@@ -386,6 +389,20 @@ def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
         raise last[-1] from None
 
 
+def shown(client: rest.Client, find: Callable[[], T | None]) -> T | None:
+    """What a search finds, also if it was just made and shows late (OBJ-6).
+
+    No more calls than one search if that finds it.
+
+    :returns: None if it does not show: it was never made, or is gone
+    """
+    try:
+        return polling.wait_until(find, _PATIENCE, interval=0.5,
+                                  what='new object', clock=client.clock)
+    except polling.WaitTimeout:
+        return None
+
+
 def view_backing(client: rest.Client, view: rest.Snapshot, *,
                  volume: int | None = None, group: int | None = None,
                  parent: int | None = None) -> objects.ArrayVolume:
@@ -406,11 +423,7 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
             return images
         return [i for i in images
                 if i.source in (None, client.volumes.ref(volume))]
-    try:
-        found = polling.wait_until(lambda: find() or None, _PATIENCE,
-                                   what='image', clock=client.clock)
-    except polling.WaitTimeout:
-        found = []
+    found = shown(client, lambda: find() or None) or []
     group = view.volume_group.id if view.volume_group else group
     if len(found) != 1 or group is None:
         raise exceptions.ObjectMissing(

@@ -104,11 +104,8 @@ class CreateThinClone(engine.Step):
             done[0], inputs['snapshot'].group, [inputs['request'].name])
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        volumes_ = inputs['array'].volumes
-        made = volumes_.find_volume(inputs['request'].name)
-        if made is not None:
-            volumes_.delete(made, inputs['snapshot'].group,
-                            [inputs['request'].name])
+        volumes.drop_volume(inputs['array'], inputs['request'].name,
+                            inputs['snapshot'].group)
 
 
 class MoveToOwnGroup(engine.Step):
@@ -282,7 +279,7 @@ def _discard_view(array: Array, name: str, group: int) -> None:
     """Delete a view that may have been made, by its name (OBJ-7)."""
     try:
         with array.cleanup_deadline():
-            made = array.snapshots.find_id(name)
+            made = array.shown(lambda: array.snapshots.find_id(name))
             if made is not None:
                 array.snapshots.delete(made, group, [name])
     except (rest.RestError, exceptions.K2Error) as error:
@@ -387,7 +384,8 @@ class Cloner:
     def _discard(self, hidden: ArraySnapshot, name: str) -> None:
         try:
             with self._array.cleanup_deadline():
-                found = self._array.snapshots.find_id(name)
+                found = self._array.shown(
+                    lambda: self._array.snapshots.find_id(name))
                 if found is not None:
                     self._array.snapshots.delete_parent(
                         found, hidden.group, [name])

@@ -49,7 +49,7 @@ class CreateVolume(engine.Step):
         self.undo_unknown(**inputs)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        _drop_volume(inputs['array'], inputs['name'], inputs['group'])
+        drop_volume(inputs['array'], inputs['name'], inputs['group'])
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,
@@ -62,7 +62,7 @@ def create(array: Array, *, name: str, group_name: str, size: int,
         steps.on_failure('create volume group', lambda:
                          array.volumes.delete_group(group, [group_name]))
         with steps.step('create volume',
-                        lambda: _drop_volume(array, name, group)):
+                        lambda: drop_volume(array, name, group)):
             volume = array.volumes.create(name, size, group)
     return ArrayVolume(group=group, volume=volume)
 
@@ -71,20 +71,20 @@ def create_member(array: Array, *, name: str, size: int,
                   group: int) -> ArrayVolume:
     """Make a volume of ``size`` KiB in the group of others. One call."""
     with undo.Undo(array).step('create volume',
-                               lambda: _drop_volume(array, name, group)):
+                               lambda: drop_volume(array, name, group)):
         volume = array.volumes.create(name, size, group)
     return ArrayVolume(group=group, volume=volume, shared=True)
 
 
 def _drop_group(array: Array, name: str) -> None:
-    """Delete a volume group that may have been made."""
-    group = array.volumes.find_group(name)
+    """Delete a volume group that may have been made, by its name (OBJ-7)."""
+    group = array.shown(lambda: array.volumes.find_group(name))
     if group is not None:
         array.volumes.delete_group(group, [name])
 
 
-def _drop_volume(array: Array, name: str, group: int) -> None:
-    """Delete a volume that may have been made in a group."""
-    made = array.volumes.find_volume(name)
+def drop_volume(array: Array, name: str, group: int) -> None:
+    """Delete a volume that may have been made in a group, by its name."""
+    made = array.shown(lambda: array.volumes.find_volume(name))
     if made is not None:
         array.volumes.delete(made, group, [name])

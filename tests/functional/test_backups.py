@@ -233,6 +233,15 @@ class FaultsTest(BackupTest):
         self.assertGreater(after, 2)
         self.backend.driver.terminate_connection_snapshot(snapshot, None)
 
+    def test_view_that_shows_late(self) -> None:
+        """OBJ-6: the snapshot can be read nevertheless."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        self.fault('late', 'POST', 'snapshots', reads=3)
+        backup = self.backup(snapshot)
+        self.assertEqual('available', backup.status, backup.fail_reason)
+        self.assertEqual(b'worth keeping', self.saved(backup)[MIB:MIB + 13])
+        self.assert_left(volumes=1, volume_groups=1, snapshots=1)
+
     def test_left_behind_by_a_killed_backup(self) -> None:
         """The snapshot can still be deleted."""
         snapshot = self.backend.create_snapshot(self.volume)

@@ -12,6 +12,7 @@
 
 """Clones by copying, many clones at once, and volumes that views back."""
 
+from collections.abc import Iterator
 import threading
 from typing import Any
 from unittest import mock
@@ -93,6 +94,37 @@ class CopyTest(DataTest):
         snapshot = self.backend.create_snapshot(self.volume)
         self.assert_data(self.backend.volume_from_snapshot(snapshot, 2))
         self.assert_data(self.backend.clone(self.volume, 2))
+
+
+class LateTest(DataTest):
+    """Objects show a moment after they were made (OBJ-6)."""
+
+    def each(self) -> Iterator[None]:
+        """Each object of a clone in turn shows late."""
+        for resource, after in (('volume_groups', 0), ('volumes', 0),
+                                ('snapshots', 0), ('snapshots', 1)):
+            self.fault('late', 'POST', resource, after=after, reads=3)
+            yield
+            self.array.control.clear_faults()
+
+    def clone(self) -> Any:
+        return self.backend.clone(self.volume,
+                                  kaminario__clone_strategy='copy')
+
+    def test_clones(self) -> None:
+        for _ in self.each():
+            clone = self.clone()
+            self.assert_data(clone)
+            self.backend.delete_volume(clone)
+            self.assert_left(volumes=1, volume_groups=1)
+
+    def test_failed_clones(self) -> None:
+        """Nothing of them is left."""
+        with mock.patch.object(volume_utils, 'copy_volume', autospec=True,
+                               side_effect=OSError('full')):
+            for _ in self.each():
+                self.assertRaises(backend.OperationFailed, self.clone)
+                self.assert_left(volumes=1, volume_groups=1)
 
 
 @base.pairwise_variants

@@ -85,6 +85,17 @@ class FloorTest(FloorBase, images.ImagesTest):
         self.backend.delete_everything()
         self.assertNothingLeft()
 
+    def test_views_that_show_late(self) -> None:
+        """OBJ-6: the in-tree driver does not look for them by name."""
+        source = self.backend.volume_from_image(self.image(b'first'))
+        snapshot = self.backend.create_snapshot(source)
+        for after, make in enumerate((
+                lambda: self.backend.volume_from_snapshot(snapshot),
+                lambda: self.backend.clone(source))):
+            self.fault('late', 'POST', 'snapshots', after=after, reads=3)
+            self.assertEqual(b'first', self.disks.read(make(), 0, 5))
+        self.assert_left(volumes=3, volume_groups=3, snapshots=1)
+
 
 @ddt.ddt
 class HostsTest(FloorBase):

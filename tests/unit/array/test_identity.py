@@ -46,6 +46,7 @@ class IdentityTest(simulated.SimulatedTest):
         return self.array.snapshots.of_group(self.volume.group)
 
 
+@ddt.ddt
 class VolumeTest(IdentityTest):
 
     def test_name_matches(self):
@@ -78,6 +79,26 @@ class VolumeTest(IdentityTest):
                 self.assertIs(current, self.identity.is_current(
                     objects.NamedVolume(volume, names)))
 
+    @ddt.data((3, True, 4.0), (30, False, 10.0))
+    @ddt.unpack
+    def test_is_current_but_shows_late(self, seconds, current, passed):
+        """OBJ-6: at most ten seconds after it was made."""
+        self.sim.control.add_fault(kind='late', method='POST',
+                                   path='volumes', seconds=seconds)
+        made = self.array.volumes.create('cv-2', GIB, self.volume.group)
+        begin = self.clock.monotonic()
+        self.assertIs(current, self.identity.is_current(objects.NamedVolume(
+            dataclasses.replace(self.volume, volume=made), ('cv-2',))))
+        self.assertLessEqual(self.clock.monotonic() - begin, passed)
+
+    def test_is_current_in_one_call(self):
+        """OBJ-7: a name that another id has is not looked up again."""
+        for volume in (self.volume.volume, 999):
+            self.sim.control.clear_journal()
+            self.identity.is_current(objects.NamedVolume(dataclasses.replace(
+                self.volume, volume=volume), ('cv-1',)))
+            self.assertEqual(['GET volumes'], self.calls())
+
     def test_volume_is_in_another_group(self):
         stored = dataclasses.replace(self.volume, group=998)
         self.assertEqual(
@@ -107,6 +128,15 @@ class ViewTest(IdentityTest):
 
     def test_name_matches(self):
         self.assertIs(self.view, self.identity.volume(self.view, ['cv-2']))
+
+    def test_is_current_but_shows_late(self):
+        """OBJ-6: as for a volume."""
+        self.sim.control.add_fault(kind='late', method='POST',
+                                   path='snapshots', reads=3)
+        view = self.array.snapshots.create_view('cv-3', self.snapshot,
+                                                lasting=False)
+        self.assertTrue(self.identity.is_current(
+            objects.NamedVolume(view, ('cv-3',))))
 
     def test_no_such_name(self):
         """A volume of that name is not the view."""

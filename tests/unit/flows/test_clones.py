@@ -59,6 +59,11 @@ class ClonesTest(simulated.SimulatedTest):
     def clone_count(self):
         return len(self.sim.control.leftovers().get('snapshots', []))
 
+    def late(self, path, after=0):
+        """Have the next object show only when it is looked for again."""
+        self.sim.control.add_fault(kind='late', method='POST', path=path,
+                                   after=after, times=1, seconds=3)
+
     def remove(self, clone):
         deletion.delete_volume(self.array, clone, [])
         deletion.delete_parent(self.array, clone, [])
@@ -100,6 +105,18 @@ class ThinTest(ClonesTest):
                 self.assertEqual(0, fault.triggered)
                 self.remove(clone)
             self.sim.control.clear_faults()
+
+    def test_clone_of_unknown_outcome_that_shows_late(self):
+        """OBJ-6: it is deleted nevertheless."""
+        create = self.array.snapshots.create_thin_clone
+
+        def lose(*args):
+            create(*args)
+            raise rest.Unreachable('the link is cut')
+        self.array.snapshots.create_thin_clone = lose
+        self.late('volumes')
+        self.assertRaises(rest.Unreachable, self.clone, 'thin')
+        self.assertEqual(self.before, self.leftovers())
 
     def test_view_replaces_a_clone_that_cannot_be_moved(self):
         self.sim.control.set_behaviors(clones_movable=False)
@@ -242,6 +259,19 @@ class CopyTest(ClonesTest):
             raise ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
         self.assertEqual(before, self.leftovers())
+
+    @ddt.data(('snapshots', 0), ('snapshots', 1), ('volume_groups', 0),
+              ('volumes', 0))
+    @ddt.unpack
+    def test_failed_copy_of_objects_that_show_late(self, path, after):
+        """OBJ-6: what is not found at once is not left behind."""
+        def fail(*request):
+            raise ZeroDivisionError
+        self.cloner = clones.Cloner(self.array, fail, self.hold,
+                                    lambda group: None)
+        self.late(path, after)
+        self.assertRaises(ZeroDivisionError, self.clone, 'copy')
+        self.assertEqual(self.before, self.leftovers())
 
     def test_volume_deleted_during_the_copy(self):
         """Objects that reuse its ids, or its view's, stay (OBJ-7)."""

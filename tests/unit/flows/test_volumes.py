@@ -68,6 +68,16 @@ class VolumesTest(simulated.SimulatedTest):
             self.assertRaises(rest.Unreachable, self.create)
         self.assertEqual(self.before, self.leftovers())
 
+    @ddt.data(('create_group', 'volume_groups'), ('create', 'volumes'))
+    @ddt.unpack
+    def test_write_of_unknown_outcome_that_shows_late(self, method, path):
+        """OBJ-6: what is not found at once may have been made."""
+        self.sim.control.add_fault(kind='late', method='POST', path=path,
+                                   seconds=3)
+        with self.lose_reply(method):
+            self.assertRaises(rest.Unreachable, self.create)
+        self.assertEqual(self.before, self.leftovers())
+
     def test_member_of_unknown_outcome_is_deleted(self):
         group = self.create().group
         with self.lose_reply('create'):
