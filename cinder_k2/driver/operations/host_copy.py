@@ -28,6 +28,7 @@ from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
 from cinder_k2 import exceptions
+from cinder_k2 import rest
 from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
@@ -137,10 +138,25 @@ class HostCopy:
             with self._device(connection) as path:
                 yield path
         finally:
+            is_there = self._is_there(copied)
             with self._array.deadline(fresh=True):
-                is_there = self._array.identity.is_current(copied)
                 self._detach.disconnect_backing(
                     copied.backing if is_there else None, connector)
+
+    def _is_there(self, copied: NamedVolume) -> bool:
+        """Whether a volume or view that was copied may be unmapped by its id.
+
+        Without an answer, it may: it cannot be deleted while it is mapped
+        (VOL-6, SNP-9). The result of the copy counts.
+        """
+        try:
+            with self._array.deadline(fresh=True):
+                return self._array.identity.is_current(copied)
+        except rest.RestError as error:
+            LOG.warning('Volume or view %(name)s could not be looked up after '
+                        'it was copied, and is unmapped by its id: %(error)s',
+                        {'name': copied.names[0], 'error': error})
+            return True
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

@@ -90,10 +90,13 @@ class HostCopyCase(base.BaseTestCase):
                 'device': {'path': f'/dev/{connection["data"]}'}}
 
 
+LOOK = [FRESH, '-deadline']
 ATTACHED = [FRESH, 'connect 2', '-deadline', 'device 2',
             FRESH, 'connect 4', '-deadline', 'device 4']
-DETACHED = ['remove 4 /dev/4 force=True', FRESH, 'disconnect 4', '-deadline',
-            'remove 2 /dev/2 force=True', FRESH, 'disconnect 2', '-deadline']
+DETACHED = ['remove 4 /dev/4 force=True', *LOOK,
+            FRESH, 'disconnect 4', '-deadline',
+            'remove 2 /dev/2 force=True', *LOOK,
+            FRESH, 'disconnect 2', '-deadline']
 
 
 @ddt.ddt
@@ -158,8 +161,8 @@ class CopyTest(HostCopyCase):
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
         self.assertEqual(
             [FRESH, 'connect 2', '-deadline', FRESH, 'connect 4',
-             '-deadline', FRESH, 'disconnect 4', '-deadline',
-             *DETACHED[4:]], self.events)
+             '-deadline', *LOOK, FRESH, 'disconnect 4', '-deadline',
+             *DETACHED[6:]], self.events)
         self.copy_volume.assert_not_called()
 
     def test_volume_that_was_not_mapped_is_not_unmapped(self):
@@ -175,7 +178,7 @@ class CopyTest(HostCopyCase):
             self._unavailable(connection))
         self.assertRaises(exception.DeviceUnavailable, self.copies.copy,
                           SOURCE, TARGET, 1)
-        self.assertEqual([*ATTACHED[:4], *DETACHED[4:]], self.events)
+        self.assertEqual([*ATTACHED[:4], *DETACHED[6:]], self.events)
 
     def test_target_deleted_during_the_copy(self):
         """Its id may now belong to another volume (OBJ-7)."""
@@ -185,6 +188,18 @@ class CopyTest(HostCopyCase):
         self.assertEqual([
             'disconnect None' if event == 'disconnect 4' else event
             for event in [*ATTACHED, *DETACHED]], self.events)
+
+    @ddt.data((None, None), (OSError('full'), OSError))
+    @ddt.unpack
+    def test_look_after_the_copy_fails(self, failure, expected):
+        """Both are unmapped, and the result of the copy counts."""
+        self.copy_volume.side_effect = failure
+        self.array.identity.is_current.side_effect = rest.Refused('HTTP 400')
+        if expected:
+            self.assertRaises(expected, self.copies.copy, SOURCE, TARGET, 1)
+        else:
+            self.copies.copy(SOURCE, TARGET, 1)
+        self.assertEqual([*ATTACHED, *DETACHED], self.events)
 
     def _unavailable(self, connection):
         raise exception.DeviceUnavailable(
