@@ -161,12 +161,15 @@ class Identity:
     def _is_of_source(self, stored: objects.ArraySnapshot,
                       found: rest.Snapshot, siblings: list[rest.Snapshot]
                       ) -> bool:
-        """Whether a snapshot is in the group of its volume or view.
+        """Whether a snapshot is that of its volume or view.
 
-        The group may be another's by now, with a snapshot of the same short
-        name. No call where its name tells that of the group (SNP-1, VG-9);
-        where it tells another one, or none, the volume is looked for.
+        By now, another volume or view of the group may have a snapshot of
+        the same short name and id (OBJ-7), or the group may be another's. No
+        call where its name tells that of the group (SNP-1, VG-9); where it
+        tells another one, or none, the volume is looked for.
         """
+        if found.source not in (None, stored.taken_of):
+            return False
         source = stored.source
         if stored.view is not None:
             return any(each.id == stored.view

@@ -163,3 +163,10 @@ class ArraySnapshot:
     def ref(self) -> rest.Ref:
         """The snapshot."""
         return rest.Ref('snapshots', self.snapshot)
+
+    @property
+    def taken_of(self) -> rest.Ref:
+        """What it is a snapshot of: its group, or the view."""
+        if self.view is not None:
+            return rest.Ref('snapshots', self.view)
+        return rest.Ref('volume_groups', self.group)

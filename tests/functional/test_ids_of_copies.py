@@ -140,6 +140,69 @@ class ViewIdsOverFCTest(ViewIdsTest):
     sequences = True
 
 
+class NightlyIdsTest(test_ids.IdsTest, disks.DisksTest):
+    """A managed snapshot that is taken again; the new one has its id."""
+
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.disks.scale = 64
+        self.source = self.backend.create_volume(1)
+        group = self.on_array('volume_groups', f'cvg-{self.source.id}')
+        self.group = f'/volume_groups/{group["id"]}'
+
+    def views(self) -> list[Any]:
+        """Two volumes that views of one snapshot back."""
+        snapshot = self.backend.create_snapshot(self.source)
+        return [self.backend.volume_from_snapshot(snapshot, **VIEW)
+                for _ in range(2)]
+
+    def view(self, volume: Any) -> str:
+        """The view of a volume."""
+        found, = self.admin.list('snapshots', short_name=f'cv-{volume.id}')
+        return f'/snapshots/{found["id"]}'
+
+    def nightly(self, source: str, number: int | None = None) -> Any:
+        return self.stranger(
+            'snapshots', number, short_name='nightly',
+            is_auto_deleteable=False, retention_policy=self.policy(),
+            source={'ref': source})
+
+    def retake(self, volume: Any, source: str, then: str) -> Any:
+        """Manage it, and take it again; the row of the managed one.
+
+        :param source: what the managed one is of
+        :param then: what the new one is of
+        """
+        mine = self.nightly(source)
+        row = self.backend.manage_snapshot(volume, {'source-name': 'nightly'})
+        self.admin.delete('snapshots', mine['id'])
+        self._records.clear()
+        self.nightly(then, mine['id'])
+        return row
+
+    def assert_kept(self, row: Any) -> None:
+        """Nobody reads or deletes the new one."""
+        for strategy in 'copy', 'view':
+            self.assert_fails(lambda: self.backend.volume_from_snapshot(
+                row, kaminario__clone_strategy=strategy))
+        self.backend.delete_snapshot(row)
+        self.assert_untouched()
+        (_, theirs), = self._records
+        self.admin.delete('snapshots', theirs['id'])
+
+    def test_of_a_view_of_the_volume(self) -> None:
+        """The view belongs to another tenant."""
+        self.assert_kept(self.retake(self.source, self.group,
+                                     self.view(self.views()[0])))
+
+    def test_of_another_view(self) -> None:
+        mine, theirs = self.views()
+        self.assert_kept(self.retake(mine, self.view(mine),
+                                     self.view(theirs)))
+
+
 class ParentIdsTest(test_ids.IdsTest):
     """The id of the hidden snapshot that a clone was made from."""
 

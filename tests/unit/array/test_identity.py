@@ -20,6 +20,7 @@ from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
+from cinder_k2 import rest
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -289,6 +290,29 @@ class AdoptedTest(IdentityTest):
                 (expected, ['GET snapshots']), self.found_now(
                     named=named, source=objects.SourceNames(
                         volumes=names, groups=('cvg-1',))))
+
+    @ddt.data((rest.Ref('volume_groups', 998), False),
+              (rest.Ref('snapshots', 14), False), (None, True))
+    @ddt.unpack
+    def test_snapshot_of_another_source(self, source, expected):
+        """OBJ-7: it is in the same group, with the same name and id."""
+        siblings = [dataclasses.replace(each, source=source)
+                    for each in self.siblings()]
+        self.assertIs(expected, self.identity.snapshot_among(
+            dataclasses.replace(self.snapshot, named=naming.digest('theirs')),
+            [], siblings) is not None)
+
+    @ddt.data('cv-2', 'cv-3')
+    def test_snapshot_of_another_view(self, of):
+        """OBJ-7: both views are in the group of their volume."""
+        views = {name: self.array.snapshots.create_view(
+            name, self.snapshot, lasting=True) for name in ('cv-2', 'cv-3')}
+        self.snapshot = dataclasses.replace(
+            self.array.snapshots.create('theirs too', views[of]),
+            view=views['cv-2'].view)
+        self.assertEqual((of == 'cv-2', ['GET snapshots']), self.found_now(
+            named=naming.digest('theirs too'),
+            source=objects.SourceNames(volumes=('cv-2',))))
 
     def test_no_recorded_name(self):
         """It is older than Cinder's row, so it is the managed one."""
