@@ -127,25 +127,6 @@ class LateTest(DataTest):
                 self.assert_left(volumes=1, volume_groups=1)
 
 
-class FailedLookTest(DataTest):
-    """What was copied cannot be looked up afterwards (OBJ-7)."""
-
-    def test_clone(self) -> None:
-        copy_volume = volume_utils.copy_volume
-        for resource in 'volumes', 'snapshots':
-            def copy(*args: Any, of: str = resource, **more: Any) -> None:
-                copy_volume(*args, **more)
-                self.fault('status', 'GET', of, status=400)
-            with mock.patch.object(volume_utils, 'copy_volume', copy):
-                clone = self.backend.clone(self.volume,
-                                           kaminario__clone_strategy='copy')
-            self.assertIn('could not be looked up after it was copied',
-                          self.log.errors_text())
-            self.assert_left(volumes=2, volume_groups=2)
-            self.assert_data(clone)
-            self.backend.delete_volume(clone)
-
-
 @base.pairwise_variants
 class StormTest(base.FunctionalTest):
 

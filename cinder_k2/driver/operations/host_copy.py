@@ -28,7 +28,6 @@ from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
 from cinder_k2 import exceptions
-from cinder_k2 import rest
 from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
@@ -129,8 +128,8 @@ class HostCopy:
                        connector: transport.Connector) -> Iterator[str]:
         """Attach a volume or view to this host; the path of its device.
 
-        It is looked up by its name before it is mapped and unmapped: hours
-        may pass before and between (OBJ-7). One call more for each.
+        It is looked up by its name before it is mapped, since hours may have
+        passed (OBJ-7). While it is mapped, it is not deleted (VOL-6, SNP-9).
         """
         with self._array.deadline(fresh=True):
             connection = self._attach.connect_backing(copied, connector)
@@ -138,25 +137,8 @@ class HostCopy:
             with self._device(connection) as path:
                 yield path
         finally:
-            is_there = self._is_there(copied)
             with self._array.deadline(fresh=True):
-                self._detach.disconnect_backing(
-                    copied.backing if is_there else None, connector)
-
-    def _is_there(self, copied: NamedVolume) -> bool:
-        """Whether a volume or view that was copied may be unmapped by its id.
-
-        Without an answer, it may: it cannot be deleted while it is mapped
-        (VOL-6, SNP-9). The result of the copy counts.
-        """
-        try:
-            with self._array.deadline(fresh=True):
-                return self._array.identity.is_current(copied)
-        except rest.RestError as error:
-            LOG.warning('Volume or view %(name)s could not be looked up after '
-                        'it was copied, and is unmapped by its id: %(error)s',
-                        {'name': copied.names[0], 'error': error})
-            return True
+                self._detach.disconnect_backing(copied.backing, connector)
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:
