@@ -61,10 +61,12 @@ class Sought:
 
     :ivar initiators: all of its initiators
     :ivar names: names that it may have on the array, the driver's own first
+    :ivar former: those that it may have been given under other settings
     """
 
     initiators: tuple[str, ...]
     names: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -73,7 +75,8 @@ class Sought:
 
     def may_have(self, name: str) -> bool:
         """Whether it may be a host that this driver gave another name."""
-        return any(naming.may_be_same_host(name, own) for own in self.names)
+        return any(naming.may_be_same_host(name, own)
+                   for own in (*self.names, *self.former))
 
     def has_any(self, initiators: Iterable[str]) -> bool:
         """Whether any of these is one of its own (INI-4, INI-5)."""
@@ -135,7 +138,7 @@ class Hosts:
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
-            named = self._by_name(sought)
+            named = self._by_name(sought, sought.names)
             if named.host is not None:
                 return named
             found = self._of_hosts(sought, self._seen_before(sought))
@@ -145,14 +148,18 @@ class Hosts:
         """Find a host whose initiators the array has although none was found.
 
         In another spelling, or, where the array does not search for them, at
-        a host of a similar name.
+        a host of a former or similar name.
 
         :raises HostConflict: they belong to more than one host
         """
         listed = self._listed()
-        return self._describe(sought.initiators, (
-            self._by_similar_name(sought) if listed is None
-            else self._in_any_case(sought.initiators, listed)))
+        if listed is not None:
+            return self._describe(sought.initiators, self._in_any_case(
+                sought.initiators, listed))
+        named = self._by_name(sought, sought.former)
+        if named.host is not None:
+            return named
+        return self._describe(sought.initiators, self._by_similar_name(sought))
 
     def owners(self, sought: Sought, also: Iterable[int] = ()
                ) -> dict[int, dict[str, int]] | None:
@@ -166,7 +173,7 @@ class Hosts:
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
-            named = self._by_name(sought)
+            named = self._by_name(sought, (*sought.names, *sought.former))
             if named.host is not None:
                 return {named.host: self.initiators(named.host)}
             return self._by_host(self._of_hosts(
@@ -193,12 +200,13 @@ class Hosts:
         except (rest.NotOffered, rest.Incomplete):
             return None
 
-    def _by_name(self, sought: Sought) -> HostInitiators:
+    def _by_name(self, sought: Sought, names: Iterable[str]
+                 ) -> HostInitiators:
         """Find a host by the names that drivers give to hosts.
 
         Its initiators are compared where the array shows them.
         """
-        for name in sought.names:
+        for name in names:
             host = self._client.hosts.find(name=name)
             if host is None:
                 continue

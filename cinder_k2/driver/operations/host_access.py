@@ -76,11 +76,12 @@ class HostAccess:
             connector.get('wwnns') or [''])[0]
         other = (connector.get('host', first) if self._unique_fqdn_network
                  else first[::-1])
-        names = self._transport.host_names(connector,
-                                           self._unique_fqdn_network)
+        own, *former = self._transport.host_names(connector,
+                                                  self._unique_fqdn_network)
         return array_hosts.Sought(
             tuple(initiators),
-            tuple(filter(None, (*names, naming.in_tree_host(other)))))
+            tuple(filter(None, (own, naming.in_tree_host(other)))),
+            tuple(former))
 
     @contextlib.contextmanager
     def held(self, initiators: Iterable[str], what: Hashable = None,

@@ -89,7 +89,8 @@ class VolumeHolders:
             whose initiators the array shows to be others
         :raises HostUnknown: it may have it
         """
-        names = {name for other in others for name in other.names}
+        names = {name for other in others
+                 for name in (*other.names, *other.former)}
         if not all(_is_host(holder)
                    and self._registry.named(holder.id) in names
                    for holder in holders):

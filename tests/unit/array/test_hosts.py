@@ -111,6 +111,16 @@ class ByNameTest(HostsTest):
         self.assertEqual({host: {}}, self.hosts.owners(
             self.sought(names=['theirs'])))
 
+    def test_host_of_a_former_name(self):
+        """Only looked for to detach, or if the initiators are refused."""
+        self.blind = True
+        host = self.make(naming.host('former', [IQN]))
+        sought = hosts.Sought((IQN,), (self.name, 'theirs'),
+                              (naming.host('former', [IQN]),))
+        self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
+        self.assertEqual(host, self.hosts.locate_taken(sought).host)
+        self.assertEqual({host: {}}, self.hosts.owners(sought))
+
     def test_host_of_the_name_with_other_initiators(self):
         """A host that has only other initiators does not count."""
         self.blind = self.by_host = True
@@ -263,8 +273,8 @@ class SimilarNameTest(simulated.SimulatedTest):
     def test_host_with_a_former_name(self):
         host = self.registered(*PORTS[:2])
         self.assertEqual(host, self.hosts.locate_taken(hosts.Sought(
-            (PORTS[0],), (naming.host('2000aa', [PORTS[0]]),
-                          naming.host('node1', [PORTS[0]]), 'aa0002'))).host)
+            (PORTS[0],), (naming.host('2000aa', [PORTS[0]]), 'aa0002'),
+            (naming.host('node1', [PORTS[0]]),))).host)
 
     def test_hosts_known_to_the_caller(self):
         host = self.registered(PORTS[0], name='node2', mapped=False)

@@ -66,12 +66,13 @@ class HostAccessTest(testtools.TestCase):
         self.assertEqual((IQN,), sought.initiators)
         self.transport.initiators.assert_called_once_with(connector)
         self.transport.host_names.assert_called_once_with(connector, unique)
-        self.assertEqual(('own', 'former', *([in_tree] if in_tree else [])),
+        self.assertEqual(('own', *([in_tree] if in_tree else [])),
                          sought.names)
+        self.assertEqual(('former',), sought.former)
 
     def test_connector_without_initiators_and_names(self):
         self.transport.initiators.return_value = []
-        self.assertEqual(hosts.Sought((), ('own', 'former')),
+        self.assertEqual(hosts.Sought((), ('own',), ('former',)),
                          self.make(unique_fqdn_network=False).sought({}))
 
     def test_deadline_starts_when_the_host_is_held(self):
