@@ -21,6 +21,7 @@ from cinder_k2 import rest
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import query
 from cinder_k2.rest import transport
+from tests import contexts
 from tests.unit.rest import scripted
 
 ONE = {'id': 4, 'name': 'one'}
@@ -132,7 +133,7 @@ class IncompleteTest(Case):
     def setUp(self):
         super().setUp()
         # The refusal is logged.
-        self.enterContext(self.assertLogs('cinder_k2.rest.capabilities'))
+        contexts.enter(self, self.assertLogs('cinder_k2.rest.capabilities'))
 
     def part(self, *objects):
         def reply(request):
@@ -210,7 +211,8 @@ class ReplyTest(Case):
 
     def test_field_of_another_type(self):
         """OBJ-10: it is logged once."""
-        self.enterContext(mock.patch.object(overlooked, 'TOLD', once.Once()))
+        contexts.enter(self, mock.patch.object(
+            overlooked, 'TOLD', once.Once()))
         groups = self.make()
         with self.assertLogs('cinder_k2.rest.overlooked') as logs:
             self.assertIsNone(groups.one(
