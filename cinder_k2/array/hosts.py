@@ -138,7 +138,9 @@ class Hosts:
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
-            named = self._by_name(sought, sought.names)
+            former = self._cache.peek(('former', sought.initiators))
+            named = self._by_name(sought, (
+                *sought.names, *(sought.former if former else ())))
             if named.host is not None:
                 return named
             found = self._of_hosts(sought, self._seen_before(sought))
@@ -158,6 +160,7 @@ class Hosts:
                 sought.initiators, listed))
         named = self._by_name(sought, sought.former)
         if named.host is not None:
+            self._cache.put(('former', sought.initiators), True)
             return named
         return self._describe(sought.initiators, self._by_similar_name(sought))
 

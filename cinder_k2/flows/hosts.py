@@ -135,7 +135,8 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
         request = dataclasses.replace(request, found=again)
         if again.complete or registry.ours(again.host) is None:
             return _attach_known(request, again.host)
-        return _register(request)
+        return _register(dataclasses.replace(
+            request, found=registry.clear(again)))
 
 
 def _attach_known(request: _AttachRequest, host: int) -> Attached:

@@ -171,6 +171,21 @@ class HostsTest(FloorBase):
         self._attach_beside(first, other, host)
         self.assertNotIn('hosts', self.left())
 
+    def test_idle_host_of_a_former_name(self) -> None:
+        """It is created again."""
+        self.own(self.protocol)
+        host = self.host()
+        own, former = self.backend.driver._arrays.active.transport.host_names(
+            host, unique=True)
+        idle = self.make('hosts', name=former, type='Linux')
+        for resource, fields in self._initiators(host):
+            self.make(resource, host={'ref': f'/hosts/{idle["id"]}'}, **fields)
+        volume = self.backend.create_volume(1)
+        attachment = self.backend.attach(volume, host)
+        self.assertEqual(1, self.left()['hosts'])
+        self.backend.detach(attachment)
+        self.assertNotIn('hosts', self.left())
+
     @ddt.data('400', 'no_hits')
     def test_detached_twice(self, refusal: str) -> None:
         """The other host that has the volume is not taken for this one."""

@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import mappings
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_access
@@ -188,7 +189,7 @@ class Detach:
             self.kept.drop(kept_one)
         registry = self._hosts.registry
         self._disconnect_from({
-            host: mappings for host, mappings
+            host: of_host for host, of_host
             in self._array.mappings.by_host(self._array.mappings.of_volumes(
                 backing.mappable), groups_too=False).items()
             if registry.ours(host) is not None})
@@ -238,16 +239,20 @@ class Detach:
             does not show which one it is
         """
         initiators = list(sought.initiators)
-        if owners is None:
-            owners = self._holders.owners(backing, sought, [] if volume is None
-                                          else self._elsewhere(volume, sought))
-        busy = {host for host in owners if self._unmap(
-            volume, backing, host, sought, not hold.is_alone)}
-        idle = owners.keys() - busy
+        done = self._unmap_each(volume, backing, owners or (), sought, hold)
+        known = dict(owners or {})
+        if not (_are_certain(owners)
+                or any(each.found for each in done.values())):
+            holding = self._holders.owners(
+                backing, sought, self._elsewhere(volume, sought))
+            done |= self._unmap_each(volume, backing, holding, sought, hold)
+            known |= holding
+        busy = {host for host, each in done.items() if each.busy}
+        idle = known.keys() - busy
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle)
         for host in idle:
-            self._remove_idle(host, owners[host], sought.initiators)
+            self._remove_idle(host, known[host], sought.initiators)
         if busy:
             return Disconnected()
         self._zoning.now_idle(initiators)
@@ -275,9 +280,17 @@ class Detach:
             self._zoning.now_idle(list(sought.initiators))
         return Disconnected(idle=set(sought.initiators))
 
+    def _unmap_each(self, volume: typing.Any, backing: ArrayVolume | None,
+                    hosts: Iterable[int], sought: array_hosts.Sought,
+                    hold: host_holds.Hold) -> dict[int, mappings.Unmapped]:
+        """Unmap from the records of a host; what became of each."""
+        return {host: self._unmap(volume, backing, host, sought,
+                                  not hold.is_alone) for host in hosts}
+
     def _unmap(self, volume: typing.Any, backing: ArrayVolume | None,
-               host: int, sought: array_hosts.Sought, shared: bool) -> bool:
-        """Unmap from a host; whether it must stay.
+               host: int, sought: array_hosts.Sought, shared: bool
+               ) -> mappings.Unmapped:
+        """Unmap from a host, or from the host group that it is in.
 
         :param shared: others unmap from it at the same time
         """
@@ -286,8 +299,8 @@ class Detach:
             group = self._holders.group_of(host, backing)
             if group is not None:
                 self._unmap_from_group(volume, backing, group, sought)
-                return True
-        return done.busy
+                return mappings.Unmapped(found=True, busy=True)
+        return done
 
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,
@@ -314,6 +327,8 @@ class Detach:
     def _elsewhere(self, volume: typing.Any, sought: array_hosts.Sought
                    ) -> list[array_hosts.Sought]:
         """The hosts of the volume's attachments to other hosts."""
+        if volume is None:
+            return []
         return [self._hosts.sought(other) for other
                 in self._users.elsewhere(volume, list(sought.initiators))]
 
@@ -327,9 +342,9 @@ class Detach:
         :param mapped: by id of the host: its mappings that go
         """
         known = self._hosts.registry.initiators_of(mapped)
-        for host, mappings in mapped.items():
+        for host, of_host in mapped.items():
             with self._hosts.held(list(known.get(host, ()))):
-                self._array.mappings.delete(mappings)
+                self._array.mappings.delete(of_host)
         idle: set[str] = set()
         for host in mapped.keys() - self._array.mappings.hosts_in_use(mapped):
             initiators = list(known.get(host, ()))
@@ -364,3 +379,12 @@ class Detach:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
+
+
+def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:
+    """Whether the array showed that these, or no, hosts are the one.
+
+    One that was found only by its name may be what a killed service left of
+    an attach, while another one has the volume.
+    """
+    return owners is not None and (not owners or any(owners.values()))

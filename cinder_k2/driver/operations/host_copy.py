@@ -24,10 +24,12 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
 from cinder_k2 import exceptions
+from cinder_k2 import rest
 from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
@@ -129,16 +131,37 @@ class HostCopy:
         """Attach a volume or view to this host; the path of its device.
 
         It is looked up by its name before it is mapped, since hours may have
-        passed (OBJ-7). While it is mapped, it is not deleted (VOL-6, SNP-9).
+        passed (OBJ-7), and again if the copy fails: it cannot be deleted
+        while it is mapped (VOL-6, SNP-9), but a deletion in Cinder unmaps it,
+        too.
         """
         with self._array.deadline(fresh=True):
             connection = self._attach.connect_backing(copied, connector)
+        mapped: ArrayVolume | None = copied.backing
         try:
             with self._device(connection) as path:
                 yield path
+        except BaseException:
+            if not self._is_there(copied):
+                mapped = None
+            raise
         finally:
             with self._array.deadline(fresh=True):
-                self._detach.disconnect_backing(copied.backing, connector)
+                self._detach.disconnect_backing(mapped, connector)
+
+    def _is_there(self, copied: NamedVolume) -> bool:
+        """Whether a volume or view that was copied may be unmapped by its id.
+
+        Without an answer, it may: the error of the copy is what counts.
+        """
+        try:
+            with self._array.deadline(fresh=True):
+                return self._array.identity.is_current(copied)
+        except rest.RestError as error:
+            LOG.warning('Volume or view %(name)s could not be looked up after '
+                        'copying it failed, and is unmapped by its id: '
+                        '%(error)s', {'name': copied.names[0], 'error': error})
+            return True
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

@@ -80,7 +80,7 @@ class Copies:
         volume with that name (REP-21).
         """
         array = link.target_array
-        group = array.volumes.find_group(group_name)
+        group = array.shown(lambda: array.volumes.find_group(group_name))
         if group is None:
             return cls(array, group_name, (), {})
         return cls(array, group_name, tuple(names), {

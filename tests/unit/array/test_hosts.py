@@ -118,8 +118,10 @@ class ByNameTest(HostsTest):
         sought = hosts.Sought((IQN,), (self.name, 'theirs'),
                               (naming.host('former', [IQN]),))
         self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
-        self.assertEqual(host, self.hosts.locate_taken(sought).host)
         self.assertEqual({host: {}}, self.hosts.owners(sought))
+        self.assertEqual(host, self.hosts.locate_taken(sought).host)
+        # It is looked for at once from now on.
+        self.assertEqual(host, self.hosts.locate(sought).host)
 
     def test_host_of_the_name_with_other_initiators(self):
         """A host that has only other initiators does not count."""

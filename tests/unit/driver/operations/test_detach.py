@@ -163,6 +163,29 @@ class DisconnectTest(connecting.ConnectingCase):
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
 
+    def test_a_host_without_the_volume_found_by_its_name(self):
+        """It may be left of another attach: another one may have it."""
+        self.registry.owners.return_value = {HOST: {}}
+        self.holders.owners.return_value = {OTHER_HOST: {}}
+        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
+            mappings.Unmapped(found=host == OTHER_HOST, busy=False))
+        self.disconnect()
+        self.assertEqual(
+            [mock.call(BACKING, host, shared=False)
+             for host in (HOST, OTHER_HOST)],
+            self.array.mappings.unmap.mock_calls)
+        self.assertEqual(2, self.remove.call_count)
+
+    @ddt.data((RECORDS, False), ({}, True))
+    @ddt.unpack
+    def test_a_host_that_is_surely_the_one(self, records, found):
+        """By its initiators, or because it had the volume."""
+        self.registry.owners.return_value = {HOST: records}
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
+            found=found, busy=False)
+        self.disconnect()
+        self.holders.owners.assert_not_called()
+
     def test_a_host_that_may_have_the_volume(self):
         """The volume is not reported as detached."""
         self.registry.owners.return_value = None

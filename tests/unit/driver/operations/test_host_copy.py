@@ -45,13 +45,16 @@ class HostCopyCase(base.BaseTestCase):
         super().setUp()
         self.journal = autospec.Journal()
         self.events = self.journal.events
-        self.array = autospec.array(self.journal)
+        self.array = autospec.array(self.journal, 'identity')
+        self.there = {SOURCE: True, TARGET: True}
+        self.array.identity.is_current.side_effect = (
+            lambda named: self.there[named])
         self.attach = autospec.Double(attach.Attach)
         self.detach = autospec.Double(detach.Detach)
         self.attach.connect_backing.side_effect = self._connect
         self.detach.disconnect_backing.side_effect = (
             lambda backing, connector: self.events.append(
-                f'disconnect {backing.mappable.id}'))
+                f'disconnect {backing and backing.mappable.id}'))
         self.configuration = mock.Mock(
             spec_set=['use_multipath_for_image_xfer', 'k2_copy_timeout',
                       'enforce_multipath_for_image_xfer',
@@ -93,6 +96,9 @@ DETACHED = ['remove 4 /dev/4 force=True',
             FRESH, 'disconnect 4', '-deadline',
             'remove 2 /dev/2 force=True',
             FRESH, 'disconnect 2', '-deadline']
+# After a failure both are looked up.
+FAILED = [DETACHED[0], FRESH, '-deadline', *DETACHED[1:5],
+          FRESH, '-deadline', *DETACHED[5:]]
 
 
 @ddt.ddt
@@ -145,7 +151,7 @@ class CopyTest(HostCopyCase):
     def test_devices_are_removed_when_the_copy_fails(self):
         self.journal.record(self.copy_volume, 'copy', OSError('full'))
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
-        self.assertEqual([*ATTACHED, 'copy', *DETACHED], self.events)
+        self.assertEqual([*ATTACHED, 'copy', *FAILED], self.events)
 
     def test_source_is_removed_when_the_target_cannot_be_attached(self):
         self.driver._connect_device.side_effect = [
@@ -154,8 +160,7 @@ class CopyTest(HostCopyCase):
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
         self.assertEqual(
             [FRESH, 'connect 2', '-deadline', FRESH, 'connect 4',
-             '-deadline', FRESH, 'disconnect 4', '-deadline',
-             *DETACHED[4:]], self.events)
+             '-deadline', *FAILED[1:]], self.events)
         self.copy_volume.assert_not_called()
 
     def test_volume_that_was_not_mapped_is_not_unmapped(self):
@@ -171,7 +176,25 @@ class CopyTest(HostCopyCase):
             self._unavailable(connection))
         self.assertRaises(exception.DeviceUnavailable, self.copies.copy,
                           SOURCE, TARGET, 1)
-        self.assertEqual([*ATTACHED[:4], *DETACHED[4:]], self.events)
+        self.assertEqual([*ATTACHED[:4], *FAILED[6:]], self.events)
+
+    def test_target_deleted_during_the_copy(self):
+        """A deletion in Cinder unmaps it: its id may be reused (OBJ-7)."""
+        def copy(*args, **how):
+            self.there[TARGET] = False
+            raise OSError('gone')
+        self.copy_volume.side_effect = copy
+        self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
+        self.assertEqual([
+            'disconnect None' if event == 'disconnect 4' else event
+            for event in [*ATTACHED, *FAILED]], self.events)
+
+    def test_look_after_a_failed_copy_fails(self):
+        """Both are unmapped, and the error of the copy counts."""
+        self.copy_volume.side_effect = OSError('full')
+        self.array.identity.is_current.side_effect = rest.Refused('HTTP 400')
+        self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
+        self.assertEqual([*ATTACHED, *FAILED], self.events)
 
     def _unavailable(self, connection):
         raise exception.DeviceUnavailable(
@@ -246,7 +269,7 @@ class CommandTest(HostCopyCase):
         error = self.assertRaises(exceptions.CopyTimeout, self.copies.copy,
                                   SOURCE, TARGET, 1)
         self.assertIn('more than 0.01 seconds', str(error))
-        self.assertEqual([*ATTACHED, 'kill', 'wait', *DETACHED], self.events)
+        self.assertEqual([*ATTACHED, 'kill', 'wait', *FAILED], self.events)
         self.process.wait.assert_called_once_with(0.01)
 
     def test_command_running_as_root(self):
@@ -255,7 +278,7 @@ class CommandTest(HostCopyCase):
         self.process.kill.side_effect = PermissionError
         self.assertRaises(exceptions.CopyTimeout, self.copies.copy, SOURCE,
                           TARGET, 1)
-        self.assertEqual([*ATTACHED, 'wait', *DETACHED], self.events)
+        self.assertEqual([*ATTACHED, 'wait', *FAILED], self.events)
 
     def test_command_does_not_end(self):
         self.execute.side_effect = self.run_out_of_time
@@ -264,4 +287,4 @@ class CommandTest(HostCopyCase):
             self.assertRaises(exceptions.CopyTimeout, self.copies.copy,
                               SOURCE, TARGET, 1)
         self.assertIn('Process 77 still copies', logs.output[0])
-        self.assertEqual(DETACHED, self.events[-len(DETACHED):])
+        self.assertEqual(FAILED, self.events[-len(FAILED):])
