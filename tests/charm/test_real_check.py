@@ -17,8 +17,8 @@ import pathlib
 import sys
 
 import machine
+from tests import arrays
 from tests.charm import fakes
-from tests.functional import arrays
 
 # k2-admin of this environment, even if it is not activated.
 ADMIN = (sys.executable, '-W', 'ignore', '-c',
@@ -41,7 +41,7 @@ class RealCheckTest(fakes.UnitCase):
 
     def test_the_status_shows_the_problem_of_the_array(self):
         """The fake report has only keys that the real one has, too."""
-        array = arrays.Served('k2')
+        array = arrays.start('k2')
         self.addCleanup(array.stop)
         self.machine.__class__ = Machine
         good = self.new_secret(arrays.PASSWORD, arrays.LOGIN)

@@ -25,7 +25,7 @@ from typing import Any
 
 from cinder_k2.array import deferred_deletion
 from cinder_k2.array import description_tags
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import base
 from tests.functional import cinder_env
 

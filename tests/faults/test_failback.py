@@ -28,9 +28,9 @@ from cinder import exception
 from cinder_k2.array import replication
 from cinder_k2 import exceptions
 from cinder_k2.rest import transport
+from tests import arrays
 from tests.faults import steps
 from tests.faults import test_replication
-from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional import test_failover
@@ -424,7 +424,7 @@ class SeveralTargetsTest(test_failover.FailoverTest):
 
     def test_one_after_the_other(self) -> None:
         """Volumes that the first target lacks are replicated to the second."""
-        other = arrays.Served(self.profile, 'sim-third')
+        other = arrays.start(self.profile, 'sim-third')
         self.retire(other)
         self.own('iscsi', driver_ssl_cert_verify=False, replication_device=(
             self.device(backend_id='small', san_ip='localhost',

@@ -32,7 +32,7 @@ from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import replication as operations
 from cinder_k2.flows.failover import failover
 from cinder_k2.flows.replication import sessions as session_flows
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional import test_failover

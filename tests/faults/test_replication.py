@@ -24,8 +24,8 @@ from unittest import mock
 import ddt
 
 from cinder_k2.flows import replication
+from tests import arrays
 from tests.faults import steps
-from tests.functional import arrays
 from tests.functional import replicated
 
 FAILED_OVER = 'failed-over'

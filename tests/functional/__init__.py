@@ -21,9 +21,9 @@ before a module of the package can import Cinder.
 # a copy of http.server whose threads are not threads.
 import k2_sim  # noqa: E402,F401
 
-from tests import native_threads
+from tests import threads
 
-native_threads.use()
+threads.use()
 
 from cinder import objects  # noqa: E402
 

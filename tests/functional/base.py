@@ -28,8 +28,8 @@ import testtools
 
 from cinder_k2.array import cache
 from cinder_k2 import polling
+from tests import arrays
 from tests import contexts
-from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import cinder_env
 from tests.functional import learned
@@ -239,10 +239,10 @@ class FunctionalTest(testtools.TestCase):
         """
         for array in served:
             learned.write(cinder_env.cinder().state,
-                          array.host, array.array.profile, *more)
+                          array.host, array.profile, *more)
 
     def _let_know(self) -> None:
-        if self.has_learned and self.array.array.profile != 'known':
+        if self.has_learned and self.array.profile != 'known':
             self.learned(self.array)
 
     def _section(self, protocol: str, **options: Any) -> backend.Backend:

@@ -26,10 +26,8 @@ Not covered are logins, paths, CHAP, multipath, and caches of the kernel.
 from collections.abc import Callable
 import json
 import os
-import re
 import shutil
 import stat
-import subprocess  # nosec B404
 import tempfile
 import threading
 from typing import Any
@@ -71,9 +69,8 @@ class Disks:
 
     :param properties: connector properties of the host, see
         ``base.FunctionalTest.host``
-    :param served: arrays of ``tests.functional.arrays``
+    :param served: arrays of ``tests.arrays``
 
-    :ivar scale: scale factor of files; for tests that read all of them
     :ivar connected: files by path, and how often each is connected
     :ivar most: maximum of concurrent connections
     :ivar total: total of connections
@@ -82,12 +79,11 @@ class Disks:
 
     def __init__(self, properties: dict[str, Any], *served: Any) -> None:
         self.properties = properties
-        self.scale = 1
         self.connected: dict[str, int] = {}
         self.most = 0
         self.total = 0
         self.problems: list[str] = []
-        self._arrays = [item.array for item in served]
+        self._files = [item.disk_files for item in served]
         self._lock = threading.Lock()
 
     def install(self, testcase: Any) -> None:
@@ -108,8 +104,14 @@ class Disks:
                                 PATH=f'{_PROGRAMS}:{_PATH}')):
             patch.start()
             testcase.addCleanup(patch.stop)
-        for number in range(len(self._arrays)):
-            self._follow(testcase, number)
+        for number, files in enumerate(self._files):
+            files.start(os.path.join(self._folder, f'{number}-'))
+            testcase.addCleanup(files.stop)
+
+    def set_scale(self, scale: int) -> None:
+        """Let files be smaller by a factor, for tests that read all."""
+        for files in self._files:
+            files.set_scale(scale)
 
     def _get_properties(self, root_helper: str, my_ip: str, multipath: bool,
                         enforce_multipath: bool, *_: Any, **__: Any
@@ -138,9 +140,7 @@ class Disks:
             as "/volumes/3", or a row or reply of the array with its scsi_sn
         :param number: which of the arrays
         """
-        array = self._arrays[number]
-        with array.lock:
-            return self._file(number, _object(array.store, what))
+        return _path(self._files[number], what)
 
     def rekeyed(self) -> list[str]:
         """Calls of cryptsetup, see its mock, in order."""
@@ -150,51 +150,6 @@ class Disks:
                 return stream.read().split()
         except FileNotFoundError:
             return []
-
-    def _name(self, number: int, row: dict[str, Any]) -> str:
-        return os.path.join(self._folder, f'{number}-{row["scsi_sn"]}')
-
-    def _file(self, number: int, row: dict[str, Any]) -> str:
-        """The file of an object, created or grown to the object's size."""
-        path = self._name(number, row)
-        with open(path, 'ab') as stream:
-            stream.truncate(max(stream.tell(),
-                                row['size'] * 1024 // self.scale))
-        return path
-
-    # Operations of the array on data
-
-    def _follow(self, testcase: Any, number: int) -> None:
-        """Copy data when the array creates or restores dependent objects."""
-        store = self._arrays[number].store
-        insert, update = store.insert, store.update
-
-        def inserted(resource: str, values: dict[str, Any]) -> Any:
-            row = insert(resource, values)
-            if resource in ('volumes', 'volsnaps'):
-                self._copy(number, _origin(store, resource, row), row)
-            return row
-
-        def updated(resource: str, key: int, **changes: Any) -> Any:
-            row = update(resource, key, **changes)
-            if resource == 'volumes' and changes.get('last_restored_from'):
-                self._copy(number, _image(
-                    store, row['last_restored_from'], f'/volumes/{key}'), row)
-            return row
-
-        patch = mock.patch.multiple(store, insert=inserted, update=updated)
-        patch.start()
-        testcase.addCleanup(patch.stop)
-
-    def _copy(self, number: int, source: dict[str, Any] | None,
-              row: dict[str, Any]) -> None:
-        path = self._name(number, row)
-        if source and os.path.exists(self._name(number, source)):
-            subprocess.run(  # nosec B603 B607
-                ['cp', '--sparse=always', self._name(number, source), path],
-                check=True)
-        elif os.path.exists(path):
-            os.unlink(path)
 
     # Connections
 
@@ -207,17 +162,14 @@ class Disks:
         :raises VolumeDeviceNotFound: no array shows the host such a LUN
         """
         _check_lists(data)
-        rows = [(number, row) for number, array in enumerate(self._arrays)
-                if _is_target(array, data)
-                for row in [_seen(array, data, host or self.properties)]
-                if row is not None]
-        if len(rows) != 1:
+        paths = [files.find(dict(data), host or self.properties)
+                 for files in self._files]
+        found: list[str] = [path for path in paths if path]
+        if len(found) != 1:
             raise exception.VolumeDeviceNotFound(
-                device=f'LUN {data["target_lun"]}, which {len(rows)} arrays '
+                device=f'LUN {data["target_lun"]}, which {len(found)} arrays '
                        'have for this host')
-        number, row = rows[0]
-        with self._arrays[number].lock:
-            return self._file(number, row)
+        return found[0]
 
     def connect(self, data: dict[str, Any]) -> str:
         """Connect; returns the path."""
@@ -310,91 +262,19 @@ def _check_lists(data: dict[str, Any]) -> None:
         raise AssertionError(f'single path and multipath differ: {data}')
 
 
-def _is_target(array: Any, data: dict[str, Any]) -> bool:
-    """Whether the properties name ports of this array."""
-    if 'target_wwn' in data:
-        own = {row['pwwn'].replace(':', '')
-               for row in array.store.rows('system/fc_ports')}
-        return own >= set(data['target_wwn'])
-    iqn = array.store.at('/system/state/1')['iscsi_qualified_target_name']
-    return bool(iqn == data['target_iqn'])
-
-
-def _seen(array: Any, data: dict[str, Any], host: dict[str, Any]
-          ) -> dict[str, Any] | None:
-    """The object that a host finds at the LUN."""
-    with array.lock:
-        for ref in _hosts(array.store, host, 'target_wwn' in data):
-            group = array.store.at(ref)['host_group']
-            for row in array.store.find('mappings', 'host', group or ref):
-                if row['lun'] == data['target_lun']:
-                    found: dict[str, Any] = array.store.at(row['volume'])
-                    return found
-    return None
-
-
-def _hosts(store: Any, host: dict[str, Any], is_fc: bool) -> set[str]:
-    """Hosts of the array with an initiator of this one."""
-    if is_fc:
-        rows = [row for wwpn in host['wwpns'] for row in
-                store.find('host_fc_ports', 'pwwn',
-                           ':'.join(re.findall('..', wwpn)))]
-    else:
-        rows = store.find('host_iqns', 'iqn', host['initiator'])
-    return {row['host'] for row in rows if row['host']}
-
-
-def _image(store: Any, snapshot: str, volume: str) -> dict[str, Any] | None:
-    """A volume's image in a snapshot or view."""
-    for row in store.find('volsnaps', 'snapshot', snapshot):
-        if row['source'] == volume:
-            found: dict[str, Any] = row
-            return found
-    return None
-
-
-def _origin(store: Any, resource: str, row: dict[str, Any]
-            ) -> dict[str, Any] | None:
-    """The source of a new volume or image."""
-    if resource == 'volumes':
-        if not row.get('clone_snapshot'):
-            return None
-        return _image(store, row['clone_snapshot'], row['clone_volume'])
-    source = store.at(row['snapshot'])['source']
-    if source.startswith('/volume_groups/'):
-        volume: dict[str, Any] = store.at(row['source'])
-        return volume
-    return _image(store, source, row['source'])
-
-
-def _object(store: Any, what: Any) -> Any:
-    """The volume or image on the array with a given name."""
+def _path(files: Any, what: Any) -> Any:
+    """The file of an object; ``what`` is as for ``Disks.path``."""
     if isinstance(what, str):
-        return store.at(what)
+        return files.path_of(what)
     if isinstance(what, dict):
-        return next(row for table in ('volumes', 'volsnaps')
-                    for row in store.rows(table)
-                    if row['scsi_sn'] == what['scsi_sn'])
+        return files.path_of_serial(what['scsi_sn'])
     ids = json.loads(what.provider_id or '{}')
     snapshot = ids.get('view') or ids.get('snapshot')
     volume = ids.get('origin') or ids.get('volume')
     if snapshot is not None:
-        return next(row for row in store.find('volsnaps', 'snapshot',
-                                              f'/snapshots/{snapshot}')
-                    if not volume or row['source'] == f'/volumes/{volume}')
-    return (store.get('volumes', volume) if volume is not None
-            else _named(store, what))
-
-
-def _named(store: Any, what: Any) -> Any:
-    """A row without ids: of a volume, a view for one, or a snapshot."""
+        return files.path_of_image(snapshot, volume)
+    if volume is not None:
+        return files.path_of(f'/volumes/{volume}')
     if isinstance(what, objects.Snapshot):
-        name = naming.snapshot(what.id)
-    else:
-        name = naming.volume(what.name_id)
-        found = store.find('volumes', 'name', name)
-        if found:
-            return found[0]
-    taken = store.find('snapshots', 'short_name', name)[0]
-    return store.find('volsnaps', 'snapshot',
-                      f'/snapshots/{taken["id"]}')[0]
+        return files.path_of_name(naming.snapshot(what.id), is_snapshot=True)
+    return files.path_of_name(naming.volume(what.name_id), is_snapshot=False)

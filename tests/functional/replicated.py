@@ -19,8 +19,8 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.driver import config
+from tests import arrays
 from tests import contexts
-from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -52,7 +52,7 @@ class ReplicatedTest(base.FunctionalTest):
             array.control.clear_journal()
             state, = array.admin.list('system/state')
             self._systems[state['system_id']] = array
-        if self.has_learned and self.primary.array.profile != 'known':
+        if self.has_learned and self.primary.profile != 'known':
             self.learned(self.primary, self.secondary)
         self.backend = self._shared(protocol, **{
             'replication_device': self.device(), **options})

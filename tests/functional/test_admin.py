@@ -36,7 +36,7 @@ from cinder_k2.driver import locks
 from cinder_k2.probe import tokens
 from cinder_k2 import rest
 from cinder_k2.rest import raw
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 
@@ -542,6 +542,7 @@ class ProcessTest(AdminTest):
                      volume={'ref': f'/volumes/{volume["id"]}'})
         return self.array.control.leftovers()
 
+    @arrays.in_this_process
     def test_a_probe_that_is_killed(self) -> None:
         """SIGKILL right after the array has carried out a request."""
         before = self.strangers()

@@ -63,13 +63,12 @@ class ChapTestCase(base.FunctionalTest):
 
     def asked(self, connector: dict[str, Any]) -> tuple[str, str] | None:
         """The username and password that the array requires of a host."""
-        store = self.array.array.store
-        record, = [r for r in store.rows('host_iqns')
+        record, = [r for r in self.array.rows('host_iqns')
                    if r['iqn'].lower() == connector['initiator'].lower()]
-        profile = store.at(record['host'])['auth_profile']
+        profile = self.array.row_at(record['host'])['auth_profile']
         if profile is None:
             return None
-        row = store.at(profile)
+        row = self.array.row_at(profile)
         return row['username'], row['password']
 
     def assert_logs_in(self, connector: dict[str, Any], *attachments: Any

@@ -59,7 +59,7 @@ class DropInTest(disks.DisksTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
         # The old driver deletes hosts with their initiators (HST-3).
         self.switch(delete_host_with_initiators=True)
         self.own(test_upgrade.OLD[self.protocol], san_api_port=None,

@@ -15,7 +15,7 @@ import pathlib
 import subprocess
 import sys
 
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import base
 
 CLIENT = pathlib.Path(__file__).parent.parent / 'eventlet_client.py'

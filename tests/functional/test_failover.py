@@ -19,7 +19,7 @@ from cinder import exception
 from cinder import objects
 import ddt
 
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import replicated

@@ -67,7 +67,7 @@ class FloorTest(FloorBase, images.ImagesTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
 
     @ddt.data(*REFUSALS)
     def test_all(self, refusal: str) -> None:

@@ -422,8 +422,8 @@ class ChapIdsTest(IdsTest):
 
     def password(self, number: int) -> str:
         """That of a profile, which the API does not show."""
-        row, = [row for row in self.array.array.store.rows(
-            'host_auth_profiles') if row['id'] == number]
+        row, = [row for row in self.array.rows('host_auth_profiles')
+                if row['id'] == number]
         return str(row['password'])
 
     def lose_reply(self, method: str) -> Any:

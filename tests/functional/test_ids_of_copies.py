@@ -147,7 +147,7 @@ class NightlyIdsTest(test_ids.IdsTest, disks.DisksTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
         self.source = self.backend.create_volume(1)
         group = self.on_array('volume_groups', f'cvg-{self.source.id}')
         self.group = f'/volume_groups/{group["id"]}'

@@ -19,7 +19,7 @@ volume, which is replicated and attached, has their ids.
 from collections.abc import Callable
 from typing import Any
 
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import replicated
 from tests.functional import test_ids
 

@@ -66,7 +66,7 @@ class ImagesTest(images.ImagesTest):
         self.assertEqual([], self._mappings())
 
     def test_volume_to_image(self):
-        self.disks.scale = 64
+        self.disks.set_scale(64)
         volume = self.backend.create_volume(1)
         self.disks.write(volume, 5 * MIB, DATA)
         image = self.upload(volume, 'raw')

@@ -60,7 +60,7 @@ class InTreeTest(InTreeBase, images.ImagesTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
 
     @ddt.data(*REFUSALS)
     def test_volumes(self, refusal: str) -> None:
@@ -99,7 +99,7 @@ class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
         super().setUp()
         # Nobody waits: time passes on the arrays.
         time = types.SimpleNamespace(
-            time=self.primary.array.clock.time, sleep=self.clock.sleep)
+            time=self.primary.time, sleep=self.clock.sleep)
         contexts.enter(self, mock.patch.object(kaminario_common, 'time', time))
 
     def device(self, **more: Any) -> str:

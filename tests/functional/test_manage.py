@@ -19,7 +19,7 @@ import uuid
 from cinder import exception
 
 from cinder_k2.array import inventory
-import k2_sim
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import test_odd_replies as odd
@@ -65,7 +65,7 @@ class ManageTest(base.FunctionalTest):
 
     def _replicate(self, group: Any) -> None:
         """Make a session, which is idle, to the array itself (REP-21)."""
-        k2_sim.connect(self.array.array)
+        arrays.connect(self.array)
         peer, = self.admin.list('replication/peer_k2arrays')
         self.make('replication/sessions', name='local', rpo=60,
                   replication_peer_k2array={
@@ -81,18 +81,8 @@ class ManageTest(base.FunctionalTest):
 
     def _poke(self, resource: str, key: int, **fields: Any) -> None:
         """Set what only the array itself can, such as replication."""
-        array = self.array.array
-        with array.lock, array.store.transaction():
-            before = array.store.get(resource, key)
-            array.store.update(resource, key, **fields)
-        self.addCleanup(self._unpoke, resource, key,
-                        {name: before.get(name) for name in fields})
-
-    def _unpoke(self, resource: str, key: int, fields: Any) -> None:
-        array = self.array.array
-        with array.lock, array.store.transaction():
-            if array.store.get(resource, key) is not None:
-                array.store.update(resource, key, **fields)
+        before = self.array.set_fields(resource, key, **fields)
+        self.addCleanup(self.array.set_fields, resource, key, **before)
 
     def _on_array(self, resource: str, made: Any) -> Any:
         return self.admin.list(resource, id=made['id'])[0]

@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.array import names
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import cloud

@@ -128,7 +128,7 @@ class OddGroupsTest(disks.DisksTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 1024
+        self.disks.set_scale(1024)
         overlooked.TOLD.clear()
         self.addCleanup(overlooked.TOLD.clear)
 
@@ -222,7 +222,7 @@ class PassedOverMoveTest(disks.DisksTest):
     @ddt.data(odd.MISSING, None, {'ref': 'none'})
     def test_a_clone_is_copied(self, value: Any) -> None:
         """VOL-10: in its source's group a revert would overwrite it."""
-        self.disks.scale = 1024
+        self.disks.set_scale(1024)
         learned.forget()
         self.switch(refuse_unlisted='ignored',
                     refuse_only=['PATCH volumes/# volume_group'])

@@ -120,7 +120,7 @@ class OddRepliesTest(images.ImagesTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
         overlooked.TOLD.clear()
         self.addCleanup(overlooked.TOLD.clear)
 

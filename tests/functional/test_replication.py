@@ -21,9 +21,8 @@ from cinder import compute
 from cinder import exception
 
 from cinder_k2.flows.replication import copies
-import k2_sim
+from tests import arrays
 from tests import contexts
-from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -812,7 +811,7 @@ class ReplicatedImagesTest(replicated.ReplicatedDisksTest,
     feature = 'replication'
 
     def test_from_image_and_back(self) -> None:
-        self.disks.scale = 64
+        self.disks.set_scale(64)
         image = self.image(TEXT)
         volume = self.backend.volume_from_image(image, 1, **REPLICATED)
         self.assert_replicated(volume)
@@ -829,9 +828,8 @@ class ThreeArraysTest(replicated.ReplicatedTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.third = arrays.Served('k2', 'sim-k2-c')
-        k2_sim.connect(self.primary.array, self.third.array,
-                       hosts=(self.primary.host, self.third.host))
+        self.third = arrays.start('k2', 'sim-k2-c')
+        arrays.connect(self.primary, self.third)
         # The other tests need a separate pair of arrays.
         self.retire(self.third, *arrays.give_up_pair(self.profile))
         self._use_devices(self.device(), self.device(

@@ -26,9 +26,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography import x509
 import ddt
 
-import k2_sim
 from k2_sim.adapters import tls
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 
@@ -77,12 +76,14 @@ class SetupErrorsTest(base.FunctionalTest):
                           broken.context, 'any', None)
 
     @contextlib.contextmanager
-    def _other_server(self, certificate: tls.Certificate | None
-                      ) -> Iterator[int]:
-        """The same array behind another certificate, or none."""
-        server = k2_sim.Server(self.array.array, certificate)
-        with server:
-            yield server.port
+    def _other_server(self, certificate: tls.Certificate | None,
+                      host: str = '127.0.0.1') -> Iterator[int]:
+        """The same array at another address, or with another certificate."""
+        port = self.array.listen(certificate, host)
+        try:
+            yield port
+        finally:
+            self.array.stop_listening(port)
 
     def test_good_options(self) -> None:
         """The other tests change one of these."""
@@ -170,11 +171,8 @@ class SetupErrorsTest(base.FunctionalTest):
             self._down('certificate', 'expired', san_api_port=port)
 
     def test_certificate_of_another_machine(self) -> None:
-        server = k2_sim.Server(
-            self.array.array, arrays.certificate(), host='127.0.0.2')
-        with server:
-            self._down('certificate', san_ip=server.host,
-                       san_api_port=server.port)
+        with self._other_server(arrays.certificate(), '127.0.0.2') as port:
+            self._down('certificate', san_ip='127.0.0.2', san_api_port=port)
 
     def test_no_tls(self) -> None:
         with self._other_server(None) as port:
@@ -313,13 +311,11 @@ class SetupErrorsTest(base.FunctionalTest):
 
     @ddt.data('::1', '[::1]')
     def test_ipv6(self, address: str) -> None:
-        server = k2_sim.Server(
-            self.array.array, arrays.certificate(), host='::1')
-        with server:
+        with self._other_server(arrays.certificate(), '::1') as port:
             self.assertTrue(self.new_backend(
-                'iscsi', san_ip=address, san_api_port=server.port).start())
+                'iscsi', san_ip=address, san_api_port=port).start())
             self.assertTrue(self.new_backend(
-                'iscsi', san_ip=f'[::1]:{server.port}',
+                'iscsi', san_ip=f'[::1]:{port}',
                 san_api_port=None).start())
 
     def test_a_name(self) -> None:

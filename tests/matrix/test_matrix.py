@@ -28,7 +28,7 @@ from typing import Any
 import ddt
 from testtools import content
 
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -193,7 +193,7 @@ class VolumesTest(MatrixTest, disks.DisksTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.disks.scale = 64
+        self.disks.set_scale(64)
 
     def operations(self) -> None:
         volume = self.do('create volume', self.backend.create_volume, 1)

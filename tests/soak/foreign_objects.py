@@ -18,7 +18,7 @@ import random
 from typing import Any
 import uuid
 
-from tests.functional import arrays
+from tests import arrays
 
 MIB = 1 << 20
 # Children first.

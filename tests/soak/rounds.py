@@ -21,7 +21,7 @@ import uuid
 
 from cinder import exception
 
-from tests.functional import arrays
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -74,7 +74,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
             base, '_hosts', itertools.count(1)))
         self.retire_all()
         super().setUp()
-        self.disks.scale = 256
+        self.disks.set_scale(256)
 
     def install_disks(self, *served: arrays.Served) -> disks.Disks:
         """Install disks of both arrays, because volumes migrate."""

@@ -144,7 +144,7 @@ def read(path: pathlib.Path, before: Blocks) -> Blocks:
     compressed = _compressor()
     for place, block in _blocks(path):
         digest = int.from_bytes(
-            hashlib.blake2b(block, digest_size=8).digest())
+            hashlib.blake2b(block, digest_size=8).digest(), 'big')
         size = sizes.get(digest)
         if size is None:
             size = sizes[digest] = compressed(block)

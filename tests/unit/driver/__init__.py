@@ -12,9 +12,9 @@
 
 """Driver modules that import Cinder; its thread backend is set first."""
 
-from tests import native_threads
+from tests import threads
 
-native_threads.use()
+threads.use()
 
 # As every Cinder service does before it imports a driver.
 from cinder import objects  # noqa: E402

@@ -21,10 +21,16 @@ import json
 import shutil
 import tempfile
 from typing import Any
+from typing import cast
+import unittest
 import urllib.parse
 
 import k2_sim
 from k2_sim.adapters import tls
+
+from tests import array_process
+from tests import disk_files
+from tests import threads
 
 LOGIN = 'openstack'
 # A string that appears in no log line by chance.
@@ -84,6 +90,8 @@ class Admin:
 class Served:
     """An array behind a TLS server on the loopback interface.
 
+    Tests use ``start``, which knows where an array can run.
+
     ``address``, ``port`` and ``authority`` (a file) are what a back end
     needs to reach it.
     """
@@ -93,9 +101,12 @@ class Served:
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
             password=PASSWORD, role=ROLE, users=[_ADMIN, VIEWER],
             behaviors=_BEHAVIORS)
+        self.profile = profile
         self.control = self.array.control
         self.admin = Admin(self.array)
+        self.disk_files = disk_files.DiskFiles(self.array)
         self.authority = str(certificate().authority_path)
+        self._others: dict[int, k2_sim.Server] = {}
         self._server = k2_sim.Server(self.array, certificate())
         self._server.start()
         self.address = self._server.host
@@ -117,9 +128,46 @@ class Served:
         self._server.stop()
         self.array.close()
 
+    def listen(self, authority: tls.Certificate | None, host: str = '127.0.0.1'
+               ) -> int:
+        """Answer on another port, too; return it.
+
+        :param authority: the certificate, None for HTTP without TLS
+        """
+        server = k2_sim.Server(self.array, authority, host=host)
+        server.start()
+        self._others[server.port] = server
+        return server.port
+
+    def stop_listening(self, port: int) -> None:
+        """Close what ``listen`` has opened."""
+        self._others.pop(port).stop()
+
     def is_clean(self) -> bool:
         """Whether the array has no objects of users."""
         return not self.control.leftovers()
+
+    def time(self) -> float:
+        """The array's clock, in seconds since 1970."""
+        return self.array.clock.time()
+
+    def rows(self, resource: str) -> list[dict[str, Any]]:
+        """Objects with the secrets that the API does not show."""
+        return [dict(row) for row in self.array.store.rows(resource)]
+
+    def row_at(self, ref: str) -> dict[str, Any]:
+        """The same of one object, by its reference."""
+        return dict(self.array.store.at(ref))
+
+    def set_fields(self, resource: str, key: int, **fields: Any
+                   ) -> dict[str, Any]:
+        """Set what only the array itself can; return the former values."""
+        with self.array.lock, self.array.store.transaction():
+            before = self.array.store.get(resource, key)
+            if before is None:
+                return {}
+            self.array.store.update(resource, key, **fields)
+            return {name: before.get(name) for name in fields}
 
 
 @functools.cache
@@ -144,24 +192,52 @@ def folder() -> str:
     return path
 
 
+# For tests that replace a part of an array.
+in_this_process = unittest.skipIf(
+    threads.are_patched(),
+    'under eventlet, the array is in another process')
+
 _served: dict[str, Served] = {}
 _pairs: dict[str, tuple[Served, Served]] = {}
+
+
+@functools.cache
+def _process() -> array_process.ArrayProcess:
+    """The process of the arrays, if they cannot be in ours."""
+    return array_process.ArrayProcess()
+
+
+def start(profile: str, name: str = '') -> Served:
+    """Start an array, in another process if ours is patched by eventlet."""
+    if threads.are_patched():
+        return cast(Served, _process().start(profile, name))
+    return Served(profile, name)
+
+
+def connect(first: Served, second: Served | None = None) -> None:
+    """Let two arrays replicate to each other, or one to itself."""
+    if threads.are_patched():
+        _process().connect(*[one for one in (first, second) if one])
+    elif second is None:
+        k2_sim.connect(first.array)
+    else:
+        k2_sim.connect(first.array, second.array,
+                       hosts=(first.host, second.host))
 
 
 def served(profile: str) -> Served:
     """The process's array of a profile, started on first use."""
     if profile not in _served:
-        _served[profile] = Served(profile)
+        _served[profile] = start(profile)
     return _served[profile]
 
 
 def pair(profile: str) -> tuple[Served, Served]:
     """The process's two arrays of a profile that replicate to each other."""
     if profile not in _pairs:
-        first, second = (Served(profile, f'sim-{profile}-{letter}')
+        first, second = (start(profile, f'sim-{profile}-{letter}')
                          for letter in 'ab')
-        k2_sim.connect(first.array, second.array,
-                       hosts=(first.host, second.host))
+        connect(first, second)
         _pairs[profile] = first, second
     return _pairs[profile]
 

@@ -10,23 +10,34 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cinder on native threads, as far as its release offers them.
+"""Threads as a cinder-volume of this Cinder has them.
 
-Import this before anything else of Cinder. Releases before 2026.1 know
-eventlet only; their services patch the standard library when they start, which
-does not happen in tests.
+Import this before anything else of Cinder. A release that offers native
+threads gets them; earlier ones have nothing but eventlet, which replaces the
+threads of the whole process.
 """
 
 import importlib.util
 import os
+import sys
 
 os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
 
 def use() -> None:
-    """Choose native threads, unless the process was patched before."""
+    """Choose native threads or patch the process, unless that was done."""
+    if are_patched():
+        return
     if importlib.util.find_spec('cinder.monkey_patch') is None:
+        import eventlet
+        eventlet.monkey_patch()
         return
     from cinder import monkey_patch
     if not monkey_patch.is_patched():
         monkey_patch.patch(backend='threading')
+
+
+def are_patched() -> bool:
+    """Whether threads of this process are eventlet's green threads."""
+    patcher = sys.modules.get('eventlet.patcher')
+    return patcher is not None and patcher.is_monkey_patched('thread')
