@@ -15,10 +15,10 @@ help:  ## this text
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
-	@tools/bootstrap cloud,test,charm,tempest
+	@tools/bootstrap test
 
 docs-venv:
-	@tools/bootstrap cloud,docs
+	@tools/bootstrap docs
 
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud

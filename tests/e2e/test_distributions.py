@@ -90,8 +90,8 @@ class DistributionsTest(unittest.TestCase):
 
     def install(self, programs, *what):
         run(programs / 'python', '-m', 'pip', 'install', '--quiet',
-            '--disable-pip-version-check', '-c', ROOT / 'constraints.txt',
-            *what)
+            '--disable-pip-version-check',
+            '-c', ROOT / 'constraints' / '2026.2.txt', *what)
 
     def test_the_driver_and_nothing_else(self):
         with zipfile.ZipFile(self.driver) as archive:

@@ -42,7 +42,7 @@ def missing():
     try:
         import jubilant  # noqa: F401  only looked for
     except ImportError:
-        return 'needs jubilant: pip install .[juju]'
+        return 'needs jubilant: pip install -r tests/juju/requirements.txt'
     absent = [name for name in NEEDED if not os.environ.get(name)]
     if absent:
         return f'needs an array in the environment: {", ".join(absent)}'

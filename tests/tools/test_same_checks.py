@@ -126,6 +126,9 @@ class ToxTest(unittest.TestCase):
                          [hook['entry'] for hook in hooks])
 
     def test_environments_have_what_make_installs(self):
-        extras = re.search(r'tools/bootstrap ([a-z0-9,]+)$', self.make,
-                           re.M)[1].split(',')
-        self.assertEqual(extras, self.section('py3')['extras'].split())
+        bootstrap = (ROOT / 'tools' / 'bootstrap').read_text()
+        for purpose, name in (('test', 'py3'), ('docs', 'docs')):
+            files = re.search(rf"{purpose}\)\s+files='([^']+)'", bootstrap)[1]
+            self.assertEqual(
+                [f'-r{{toxinidir}}/{file}' for file in files.split()],
+                self.section(name)['deps'].split())

@@ -144,7 +144,7 @@ def install() -> None:
     programs.run_all([
         [sys.executable, '-m', 'venv', '--clear', str(VENV)],
         [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
-         str(run_tests.ROOT / 'constraints.txt'), *PACKAGES]],
+         str(run_tests.ROOT / 'constraints' / '2026.2.txt'), *PACKAGES]],
         _INSTALL_SECONDS)
     stamp.write_text(' '.join(PACKAGES))
 
