@@ -20,6 +20,7 @@ hosts of similar names, whose initiators the array may show.
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
@@ -150,7 +151,7 @@ class Hosts:
         """Find a host whose initiators the array has although none was found.
 
         In another spelling, or, where the array does not search for them, at
-        a host of a former or similar name.
+        a host of the in-tree driver's, a former or a similar name.
 
         :raises HostConflict: they belong to more than one host
         """
@@ -158,6 +159,11 @@ class Hosts:
         if listed is not None:
             return self._describe(sought.initiators, self._in_any_case(
                 sought.initiators, listed))
+        if not self._several:
+            # An empty host of its own name, deleted since, hid that one.
+            named = self._by_name(sought, sought.names[1:])
+            if named.host is not None:
+                return named
         named = self._by_name(sought, sought.former)
         if named.host is not None:
             self._cache.put(('former', sought.initiators), True)
@@ -168,21 +174,41 @@ class Hosts:
                ) -> dict[int, dict[str, int]] | None:
         """Hosts that have some of these initiators, and which they have.
 
-        :param also: hosts to compare as well, where the array has none of
-            the names
+        :param also: hosts to compare as well, where the array does not search
+            for initiators
         :returns: by id of the host: name as the array has it, record id;
             none where the array does not show these. None if it does not
             show whose these initiators are, and no host is found by name
         """
         found = self._by_spelling(sought.initiators)
-        if found is None:
-            named = self._by_name(sought, (*sought.names, *sought.former))
-            if named.host is not None:
-                return {named.host: self.initiators(named.host)}
-            return self._by_host(self._of_hosts(
-                sought, {*also, *self._seen_before(sought)})) or None
-        return self._by_host(found or self._in_any_case(
-            sought.initiators, self._listed() or []))
+        if found is not None:
+            return self._by_host(found or self._in_any_case(
+                sought.initiators, self._listed() or []))
+        named = self._named_owners(sought)
+        others = {*also, *(() if named else self._seen_before(sought))}
+        return named | self._others(sought, others - named.keys()) or None
+
+    def _named_owners(self, sought: Sought) -> dict[int, dict[str, int]]:
+        """The host of one of the names.
+
+        Also an empty one of its own name, which a killed service left, if
+        another one has the initiators.
+        """
+        owners: dict[int, dict[str, int]] = {}
+        for host, shown in self._named(sought,
+                                       (*sought.names, *sought.former)):
+            owners[host.id] = shown or {}
+            if shown != {}:
+                break
+        return owners
+
+    def _others(self, sought: Sought, hosts: Iterable[int]
+                ) -> dict[int, dict[str, int]]:
+        """Those of other hosts that are this one. One call for each."""
+        if self._several:
+            return self._by_host(self._of_hosts(sought, hosts))
+        return {host: {} for host in sorted(hosts) if self.named(host) in (
+            *sought.names, *sought.former)}
 
     def _by_spelling(self, initiators: Sequence[str]
                      ) -> list[Initiator] | None:
@@ -207,7 +233,26 @@ class Hosts:
                  ) -> HostInitiators:
         """Find a host by the names that drivers give to hosts.
 
-        Its initiators are compared where the array shows them.
+        Its initiators are compared where the array shows them; an empty one
+        of its own name is found only if no other one has them.
+        """
+        empty: HostInitiators | None = None
+        for host, shown in self._named(sought, names):
+            if shown is None:
+                return empty or self._as_named(sought, host)
+            known = {initiator.lower() for initiator in shown}
+            found = HostInitiators(host.id, missing=tuple(
+                i for i in sought.initiators if i.lower() not in known))
+            if shown:
+                return found
+            empty = found
+        return empty or HostInitiators(None, missing=tuple(sought.initiators))
+
+    def _named(self, sought: Sought, names: Iterable[str]
+               ) -> Iterator[tuple[rest.Host, dict[str, int] | None]]:
+        """Hosts of these names that are not seen to be others.
+
+        With their initiators, None where the array does not show them.
         """
         for name in names:
             host = self._client.hosts.find(name=name)
@@ -217,12 +262,9 @@ class Hosts:
             shown = self._shown(host.id)
             if shown is None:
                 self._warn_unverified()
-                return self._as_named(sought, host)
-            known = {initiator.lower() for initiator in shown}
-            if sought.has_any(known) or not known and name == sought.name:
-                return HostInitiators(host.id, missing=tuple(
-                    i for i in sought.initiators if i.lower() not in known))
-        return HostInitiators(None, missing=tuple(sought.initiators))
+            if (shown is None or sought.has_any(shown)
+                    or not shown and name == sought.name):
+                yield host, shown
 
     def _by_similar_name(self, sought: Sought) -> list[Initiator]:
         """Records of its initiators at hosts whose names differ in the digest.

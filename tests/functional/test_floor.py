@@ -29,6 +29,7 @@ from unittest import mock
 from cinder import exception
 import ddt
 
+from cinder_k2.driver.operations import host_holds
 from cinder_k2 import naming
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors as rest_errors
@@ -185,6 +186,60 @@ class HostsTest(FloorBase):
         self.assertEqual(1, self.left()['hosts'])
         self.backend.detach(attachment)
         self.assertNotIn('hosts', self.left())
+
+    def _empty(self, host: Any) -> Any:
+        """What a service that is killed during an attach leaves."""
+        transport = self.backend.driver._arrays.active.transport
+        return self.make('hosts', type='Linux',
+                         name=transport.host_names(host, unique=True)[0])
+
+    def _attached_before(self, host: Any, volumes: int) -> list[Any]:
+        """Attach under a former name; an empty host has the present one."""
+        self.own(self.protocol, unique_fqdn_network=False)
+        made = [self.backend.attach(self.backend.create_volume(1), host)
+                for _ in range(volumes)]
+        self.assertTrue(self.backend.change(unique_fqdn_network=True))
+        self._empty(host)
+        return made
+
+    def test_detached_beside_an_empty_host(self) -> None:
+        """Both hosts are deleted with the last volume."""
+        first, second = self._attached_before(self.host(), 2)
+        self.backend.detach(first)
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(second)
+        self.assert_left(volumes=2, volume_groups=2)
+
+    def test_detached_together_beside_an_empty_host(self) -> None:
+        """No host is left, and zones stay until the last volume goes."""
+        *first, last = self._attached_before(self.host(), 3)
+        unzoned = contexts.enter(self, mock.patch(
+            'cinder.zonemanager.utils.remove_fc_zone', autospec=True))
+        with mock.patch.object(host_holds.Hold, 'is_alone', False):
+            for attachment in first:
+                self.backend.detach(attachment)
+            self.assertEqual(
+                [], [call for call in unzoned.mock_calls
+                     if call.args[0]['data'].get('initiator_target_map')])
+            self.backend.detach(last)
+        self.assert_left(volumes=3, volume_groups=3)
+
+    def test_in_tree_beside_an_empty_host(self) -> None:
+        """The in-tree driver's host has the initiators and is used."""
+        self.own(self.protocol)
+        host = self.host()
+        theirs = self.make('hosts', type='Linux',
+                           name=naming.in_tree_host(host['host']))
+        for resource, fields in self._initiators(host):
+            self.make(resource, host={'ref': f'/hosts/{theirs["id"]}'},
+                      **fields)
+        self._empty(host)
+        volume = self.backend.create_volume(1)
+        attachment = self.backend.attach(volume, host)
+        self.assertEqual([f'/hosts/{theirs["id"]}'], [
+            mapping['host']['ref'] for mapping in self._mappings()])
+        self.backend.detach(attachment)
+        self.assertNotIn('mappings', self.left())
 
     @ddt.data('400', 'no_hits')
     def test_detached_twice(self, refusal: str) -> None:

@@ -48,11 +48,13 @@ class Disconnected:
     :ivar idle: initiators of hosts that have no volumes now
     :ivar unsettled: ids of hosts that seem to have none; whether they have is
         to be seen when nobody else maps to them
+    :ivar busy: another host of these initiators has volumes
     """
 
     shared: bool = False
     idle: Set[str] = frozenset()
     unsettled: Set[int] = frozenset()
+    busy: bool = False
 
 
 class Detach:
@@ -250,7 +252,7 @@ class Detach:
         busy = {host for host, each in done.items() if each.busy}
         idle = known.keys() - busy
         if idle and not hold.is_alone:
-            return Disconnected(unsettled=idle)
+            return Disconnected(unsettled=idle, busy=bool(busy))
         for host in idle:
             self._remove_idle(host, known[host], sought.initiators)
         if busy:
@@ -275,7 +277,7 @@ class Detach:
                     if not self._array.mappings.is_mapped(host)}
             for host in idle & done.unsettled:
                 self._remove_idle(host, owners[host], sought.initiators)
-            if idle != owners.keys():
+            if done.busy or idle != owners.keys():
                 return Disconnected()
             self._zoning.now_idle(list(sought.initiators))
         return Disconnected(idle=set(sought.initiators))

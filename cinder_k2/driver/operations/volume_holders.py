@@ -41,8 +41,9 @@ class VolumeHolders:
                ) -> Mapping[int, Mapping[str, int]]:
         """Find a host that no name finds among those that have a volume.
 
-        By the initiators that the array shows of these. One call, and up to
-        two for each host that has the volume.
+        By the initiators that the array shows of these, else by their names:
+        an empty host may have its first name. One call, and up to two for
+        each host that has the volume.
 
         :param others: hosts that have it for other attachments
         :returns: as ``Hosts.owners``; nothing if it does not have the volume
@@ -55,11 +56,9 @@ class VolumeHolders:
             holder.id for holder in holders if _is_host(holder))
         owners = {host: initiators for host, initiators in shown.items()
                   if sought.has_any(initiators)}
-        if not owners:
-            self._check_absent(backing, sought, [
-                holder for holder in holders
-                if not (_is_host(holder) and holder.id in shown)], others)
-        return owners
+        return owners or self._by_name(backing, sought, [
+            holder for holder in holders
+            if not (_is_host(holder) and holder.id in shown)], others)
 
     def group_of(self, host: int, backing: ArrayVolume | None
                  ) -> rest.Ref | None:
@@ -78,26 +77,32 @@ class VolumeHolders:
                 self._check_unmapped(backing, str(error))
             return None
 
-    def _check_absent(self, backing: ArrayVolume, sought: array_hosts.Sought,
-                      holders: Iterable[rest.Ref | None],
-                      others: Iterable[array_hosts.Sought]) -> None:
-        """See that a host that cannot be found does not have a volume.
+    def _by_name(self, backing: ArrayVolume, sought: array_hosts.Sought,
+                 holders: Iterable[rest.Ref | None],
+                 others: Iterable[array_hosts.Sought]
+                 ) -> Mapping[int, Mapping[str, int]]:
+        """Find a host by its names, those that a driver drew for it first.
 
-        One call for each host that has it.
+        One call for each host that has the volume.
 
         :param holders: the hosts and host groups that have it, but for those
             whose initiators the array shows to be others
         :raises HostUnknown: it may have it
         """
-        names = {name for other in others
-                 for name in (*other.names, *other.former)}
-        if not all(_is_host(holder)
-                   and self._registry.named(holder.id) in names
-                   for holder in holders):
+        named = {self._registry.named(holder.id) if _is_host(holder) else '':
+                 holder for holder in holders}
+        theirs = {name for other in others
+                  for name in (*other.names, *other.former)}
+        for name in (*sought.names[:1], *sought.former, *sought.names[1:]):
+            holder = named.get(name)
+            if holder is not None and name not in theirs:
+                return {holder.id: {}}
+        if not named.keys() <= theirs:
             self._check_unmapped(backing, (
                 f'The array at {self._array.address} does not show which '
                 f'host has {", ".join(sought.initiators)}, and none is named '
                 f'{" or ".join(sought.names)}.'))
+        return {}
 
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""
