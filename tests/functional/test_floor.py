@@ -241,6 +241,20 @@ class HostsTest(FloorBase):
         self.backend.detach(attachment)
         self.assertNotIn('mappings', self.left())
 
+    def test_deleted_after_a_detach_kept_a_mapping(self) -> None:
+        """It has gone since; a killed service left one to another host."""
+        self.own(self.protocol)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        self.backend.attach(other, host)
+        for attachment in [self.backend.attach(volume, host, MIGRATION)
+                           for _ in range(2)]:
+            self.backend.detach(attachment)
+        self.backend.driver.initialize_connection(
+            self.backend.volume(volume.id), self.host())
+        self.backend.delete_volume(volume)
+        self.assertEqual(1, self.left()['mappings'])
+
     @ddt.data('400', 'no_hits')
     def test_detached_twice(self, refusal: str) -> None:
         """The other host that has the volume is not taken for this one."""

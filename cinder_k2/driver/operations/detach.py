@@ -160,7 +160,10 @@ class Detach:
         """Remove the kept mappings of a detached volume."""
         known = self._resolver.known(volume)
         for mapping in self.kept.of(known.mappable) if known else ():
-            self.disconnect_kept(mapping, lambda: volume)
+            try:
+                self.disconnect_kept(mapping, lambda: volume)
+            except exceptions.HostUnknown as error:
+                _warn_kept(mapping.mappable, error)
 
     def disconnect_all(self, backing: ArrayVolume | None) -> Disconnected:
         """Unmap a volume from every host and host group."""
@@ -186,8 +189,12 @@ class Detach:
         behind by a service that was killed.
         """
         for kept_one in self.kept.of(backing.mappable):
-            with self._hosts.held(kept_one.initiators) as hold:
-                self.disconnect_held(None, backing, kept_one.host, hold)
+            try:
+                with self._hosts.held(kept_one.initiators) as hold:
+                    self.disconnect_held(None, backing, kept_one.host, hold)
+            except exceptions.HostUnknown as error:
+                _warn_kept(backing.mappable, error)
+                continue
             self.kept.drop(kept_one)
         registry = self._hosts.registry
         self._disconnect_from({
@@ -390,3 +397,9 @@ def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:
     an attach, while another one has the volume.
     """
     return owners is not None and (not owners or any(owners.values()))
+
+
+def _warn_kept(mappable: rest.Ref, error: exceptions.HostUnknown) -> None:
+    """Warn of a kept mapping that may be left, or may be another's."""
+    LOG.warning('A mapping of %(what)s that a detach kept may be left on the '
+                'array: %(error)s', {'what': mappable, 'error': error})
