@@ -86,7 +86,7 @@ class ArrayProcess:
         """Let arrays replicate; see ``tests.arrays.connect``."""
         self.ask('connect', *(one._name for one in served))
 
-    def ask(self, what: str, *args: Any, **kwargs: Any) -> Any:
+    def ask(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call a method of ``_Arrays`` there; raises what it raises."""
         with self._lock:
             _send(self._process.stdin, (what, args, kwargs))
@@ -123,7 +123,7 @@ class _Arrays:
     def is_method(self, name: str, path: str) -> bool:
         return callable(self.get(name, path))
 
-    def call(self, name: str, path: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, path: str, /, *args: Any, **kwargs: Any) -> Any:
         method: Callable[..., Any] = self.get(name, path)
         return method(*args, **kwargs)
 

@@ -128,13 +128,14 @@ class Served:
         self._server.stop()
         self.array.close()
 
-    def listen(self, authority: tls.Certificate | None, host: str = '127.0.0.1'
-               ) -> int:
+    def listen(self, host: str = '127.0.0.1', *, has_tls: bool = True,
+               has_expired: bool = False) -> int:
         """Answer on another port, too; return it.
 
-        :param authority: the certificate, None for HTTP without TLS
+        :param has_expired: the certificate has
         """
-        server = k2_sim.Server(self.array, authority, host=host)
+        server = k2_sim.Server(self.array, _certificate(
+            has_expired) if has_tls else None, host=host)
         server.start()
         self._others[server.port] = server
         return server.port
@@ -176,8 +177,10 @@ def certificate() -> tls.Certificate:
     return tls.ensure(folder(), ())
 
 
-def expired_certificate() -> tls.Certificate:
-    """One of the same authority that was valid for a week, long ago."""
+def _certificate(has_expired: bool) -> tls.Certificate:
+    """The same, or one that was valid for a week, long ago."""
+    if not has_expired:
+        return certificate()
     files = certificate().authority_path
     return tls.issue(
         tls.Authority(files, files.with_suffix('.key')), (), folder(),

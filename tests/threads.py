@@ -20,24 +20,52 @@ threads of the whole process.
 import importlib.util
 import os
 import sys
+from typing import Any
 
 os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
 
 def use() -> None:
     """Choose native threads or patch the process, unless that was done."""
+    patch()
     if are_patched():
-        return
-    if importlib.util.find_spec('cinder.monkey_patch') is None:
-        import eventlet
-        eventlet.monkey_patch()
         return
     from cinder import monkey_patch
     if not monkey_patch.is_patched():
         monkey_patch.patch(backend='threading')
 
 
+def patch() -> None:
+    """Patch the process if this Cinder has nothing else. Fast if it has."""
+    if are_patched() or _has_native_threads():
+        return
+    import eventlet
+    # Subscripts the standard queue, which eventlet's does not allow.
+    import testtools  # noqa: F401
+    eventlet.monkey_patch()
+
+
+def _has_native_threads() -> bool:
+    """Whether this Cinder offers them; does not import it."""
+    spec = importlib.util.find_spec('cinder')
+    return spec is None or any(
+        os.path.exists(os.path.join(place, 'monkey_patch.py'))
+        for place in spec.submodule_search_locations or ())
+
+
 def are_patched() -> bool:
     """Whether threads of this process are eventlet's green threads."""
     patcher = sys.modules.get('eventlet.patcher')
     return patcher is not None and patcher.is_monkey_patched('thread')
+
+
+def finish(manager: Any) -> None:
+    """Wait for what a manager of Cinder runs beside its operations."""
+    executor = getattr(manager, '_tpe', None)
+    if executor is None:
+        manager._tp.waitall()
+        return
+    # But not, for most of a second, until idle threads notice that they are
+    # to end.
+    executor._work_queue.join()
+    executor.shutdown(wait=False)

@@ -19,11 +19,11 @@ before a module of the package can import Cinder.
 
 # Before Cinder: eventlet, which Cinder imports even on native threads, leaves
 # a copy of http.server whose threads are not threads.
-import k2_sim  # noqa: E402,F401
-
 from tests import threads
 
 threads.use()
+
+import k2_sim  # noqa: E402,F401
 
 from cinder import objects  # noqa: E402
 

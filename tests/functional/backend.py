@@ -38,6 +38,7 @@ from oslo_config import cfg
 from cinder_k2.driver import base
 from tests.functional import cinder_env
 from tests.functional import cloud
+from tests import threads
 
 DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'fc': 'cinder_k2.driver.K2FCDriver'}
@@ -335,10 +336,7 @@ class Backend:
     def close(self) -> None:
         """Stop, and remove the back end from Cinder."""
         for manager in self._managers:
-            # Wait for running operations, but not, for most of a second, until
-            # idle threads notice that they are to end.
-            manager._tpe._work_queue.join()
-            manager._tpe.shutdown(wait=False)
+            threads.finish(manager)
         del cloud.backends[self.host]
         self.cinder.forget_backend(self.name, [
             *(kind.id for kind in self._types.values()),

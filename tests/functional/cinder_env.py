@@ -29,7 +29,6 @@ from unittest import mock
 from cinder.common import config  # noqa: F401  registers Cinder's options
 from cinder import context
 from cinder import coordination
-from cinder.db import api as db_api
 from cinder.db import migration
 from cinder import rpc
 from cinder import version
@@ -136,7 +135,7 @@ class Cinder:
 
     def forget_everything(self) -> None:
         """Remove the rows of the previous test."""
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             for table in _TABLES:
                 connection.execute(
                     sqlalchemy.text(f'DELETE FROM {table}'))  # nosec
@@ -148,7 +147,7 @@ class Cinder:
         """
         self._sections.pop(name, None)
         self._write()
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             for table, column in _PLACES:
                 connection.execute(sqlalchemy.text(
                     f'DELETE FROM {table} '  # nosec
@@ -204,6 +203,6 @@ def _engine() -> Any:
     For SQLite oslo.db opens a connection for each transaction, and lets the
     thread sleep after each, which took a third of the time of all tests.
     """
-    db_api.main_context_manager.configure(thread_checkin=False)
+    database.api().main_context_manager.configure(thread_checkin=False)
     with mock.patch.object(pool, 'NullPool', _Pool):
-        return db_api.get_engine()
+        return database.engine()

@@ -15,7 +15,6 @@
 import logging
 from typing import Any
 
-from cinder.db import api as db_api
 from cinder import exception
 import ddt
 import sqlalchemy
@@ -24,6 +23,7 @@ from cinder_k2 import naming
 from tests.functional import base
 from tests.functional import learned
 from tests.functional import test_odd_replies as odd
+from tools.cloud import database
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 FAILED = exception.VolumeBackendAPIException
@@ -51,13 +51,13 @@ class ChapTestCase(base.FunctionalTest):
 
     def kept(self) -> list[str]:
         """The passwords in Cinder's database."""
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             return [row[0] for row in connection.execute(sqlalchemy.text(
                 'SELECT value FROM driver_initiator_data'))]
 
     def lose_secrets(self) -> None:
         """Delete all passwords from Cinder's database."""
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             connection.execute(sqlalchemy.text(
                 'DELETE FROM driver_initiator_data'))
 

@@ -21,11 +21,11 @@ over again.
 import pathlib
 from typing import Any
 
-from cinder.db import api as db_api
 import sqlalchemy
 
 from tests.functional import disks
 from tests.functional import test_upgrade
+from tools.cloud import database
 
 MIB = 1 << 20
 KIB_PER_GIB = 1 << 20
@@ -388,7 +388,7 @@ class BackTest(DropInTest):
 
     def _other_names(self) -> list[Any]:
         self.assertIn(' '.join(SQL.split()), ' '.join(page().split()))
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             return list(connection.execute(sqlalchemy.text(SQL)))
 
     def _rename_volumes(self) -> None:

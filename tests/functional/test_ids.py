@@ -21,7 +21,6 @@ import json
 from typing import Any
 from unittest import mock
 
-from cinder.db import api as db_api
 from cinder import exception
 import sqlalchemy
 
@@ -33,6 +32,7 @@ from tests.functional import backend
 from tests.functional import base
 from tests.functional import replicated
 from tests.functional import test_odd_replies as odd
+from tools.cloud import database
 
 GIB = 1 << 20
 
@@ -468,7 +468,7 @@ class ChapIdsTest(IdsTest):
         self.admin.create('host_iqns', iqn=self.connector['initiator'],
                           host={'ref': f'/hosts/{host["id"]}'})
         self.backend.detach(self.backend.attach(self.volume, self.connector))
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             connection.execute(sqlalchemy.text(
                 'DELETE FROM driver_initiator_data'))
         with self.lose_reply('PATCH'):

@@ -20,7 +20,6 @@ import os
 import shutil
 import subprocess
 
-from cinder.db import api as db_api
 from cinder import exception
 from oslo_config import cfg
 import sqlalchemy
@@ -30,6 +29,7 @@ from tests.functional import backend
 from tests.functional import base
 from tests.functional import encryption
 from tests.functional import images
+from tools.cloud import database
 
 MIB = 1048576
 GIB = 1024 * MIB
@@ -238,7 +238,7 @@ class ChangedImageTest(CacheTest):
         image = self.image(DATA)
         self.backend.volume_from_image(image)
         # Times are in whole seconds, so what was cached must be older.
-        with db_api.get_engine().begin() as connection:
+        with database.engine().begin() as connection:
             connection.execute(sqlalchemy.text(
                 'UPDATE image_volume_cache_entries SET image_updated_at = '
                 '"2020-01-01 00:00:00.000000"'))

@@ -76,10 +76,9 @@ class SetupErrorsTest(base.FunctionalTest):
                           broken.context, 'any', None)
 
     @contextlib.contextmanager
-    def _other_server(self, certificate: tls.Certificate | None,
-                      host: str = '127.0.0.1') -> Iterator[int]:
+    def _other_server(self, **listening: Any) -> Iterator[int]:
         """The same array at another address, or with another certificate."""
-        port = self.array.listen(certificate, host)
+        port = self.array.listen(**listening)
         try:
             yield port
         finally:
@@ -167,15 +166,15 @@ class SetupErrorsTest(base.FunctionalTest):
         self._down('certificate', driver_ssl_cert_path=None)
 
     def test_expired_certificate(self) -> None:
-        with self._other_server(arrays.expired_certificate()) as port:
+        with self._other_server(has_expired=True) as port:
             self._down('certificate', 'expired', san_api_port=port)
 
     def test_certificate_of_another_machine(self) -> None:
-        with self._other_server(arrays.certificate(), '127.0.0.2') as port:
+        with self._other_server(host='127.0.0.2') as port:
             self._down('certificate', san_ip='127.0.0.2', san_api_port=port)
 
     def test_no_tls(self) -> None:
-        with self._other_server(None) as port:
+        with self._other_server(has_tls=False) as port:
             self._down('san_ip', san_api_port=port)
 
     def test_authority_file_is_missing(self) -> None:
@@ -188,7 +187,7 @@ class SetupErrorsTest(base.FunctionalTest):
                    driver_ssl_cert_path=__file__)
 
     def test_unverified_with_a_warning(self) -> None:
-        with self._other_server(arrays.expired_certificate()) as port:
+        with self._other_server(has_expired=True) as port:
             self.assertTrue(self.new_backend(
                 'iscsi', san_api_port=port, driver_ssl_cert_verify=None,
                 driver_ssl_cert_path=None).start())
@@ -311,7 +310,7 @@ class SetupErrorsTest(base.FunctionalTest):
 
     @ddt.data('::1', '[::1]')
     def test_ipv6(self, address: str) -> None:
-        with self._other_server(arrays.certificate(), '::1') as port:
+        with self._other_server(host='::1') as port:
             self.assertTrue(self.new_backend(
                 'iscsi', san_ip=address, san_api_port=port).start())
             self.assertTrue(self.new_backend(

@@ -17,6 +17,8 @@ import os
 
 import hypothesis
 
+from tests import threads
+
 # No deadlines, as the machine may be busy. The quick profile is deterministic.
 hypothesis.settings.register_profile(
     'quick', max_examples=40, deadline=None, derandomize=True, database=None)
@@ -33,3 +35,5 @@ gc.set_threshold(50_000, 20, 100)
 os.environ.setdefault('OS_DEBUG', 'WARNING')
 # No names are resolved, and the resolver of eventlet is slow to import.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
+# Before a module creates locks.
+threads.patch()

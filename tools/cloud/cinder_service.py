@@ -34,7 +34,6 @@ import types  # noqa: E402
 from cheroot import wsgi as cheroot_wsgi  # noqa: E402
 from cinder.common import config  # noqa: E402
 from cinder.common import constants  # noqa: E402
-from cinder.db import api as db_api  # noqa: E402
 from cinder.db import migration  # noqa: E402
 from cinder import objects  # noqa: E402
 from cinder import rpc  # noqa: E402
@@ -137,7 +136,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     configure(sys.argv[1:])
-    database.begin_immediately(db_api.get_engine())
+    database.begin_immediately(database.engine())
     migration.db_sync()
     services = start_services()
     server = start_api()

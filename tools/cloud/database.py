@@ -12,9 +12,23 @@
 
 """Cinder's database in a file of SQLite, for several threads and processes."""
 
+import importlib
 from typing import Any
 
 import sqlalchemy
+
+
+def api() -> Any:
+    """Cinder's module for its database, wherever this release has it."""
+    try:
+        return importlib.import_module('cinder.db.sqlalchemy.api')
+    except ImportError:
+        return importlib.import_module('cinder.db.api')
+
+
+def engine() -> Any:
+    """Cinder's engine, of SQLAlchemy."""
+    return api().get_engine()
 
 
 def begin_immediately(engine: Any) -> None:

@@ -21,6 +21,7 @@ import ddt
 import requests
 import requests.certs
 import urllib3.exceptions
+from urllib3.util import ssl_match_hostname
 
 from cinder_k2 import rest
 from cinder_k2.rest import tls
@@ -126,6 +127,14 @@ class ProblemTest(unittest.TestCase):
         self.assertEqual(
             ('its certificate is not trusted: it is no good', hint),
             tls.problem(untrusted(code)))
+
+    def test_other_name_with_urllib3_1(self):
+        """It compares the names itself."""
+        self.assertEqual(
+            ('its certificate is not trusted: not for this host',
+             'set san_ip to a name or address that the certificate has'),
+            tls.problem(wrapped(ssl_match_hostname.CertificateError(
+                'not for this host'))))
 
     def test_unreadable_authority(self):
         with tempfile.NamedTemporaryFile() as file:
