@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test unit faults weather matrix soak e2e tempest lint docs \
+.PHONY: help venv docs-venv cloud test unit faults weather matrix capability-matrix soak e2e tempest lint docs \
     releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
@@ -20,11 +20,11 @@ venv:  ## build .venv, or bring it up to date
 docs-venv:
 	@tools/bootstrap docs
 
-cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
-	@$(IN_VENV) exec python -m tools.cloud
+cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR= RELEASE=)
+	@$(IN_VENV) exec python -m $(if $(RELEASE),tools.releases.run $(RELEASE) -m tools.cloud,tools.cloud)
 
-test: venv  ## every check: lint, and all suites but the long ones
-	@$(IN_VENV) exec python -m tools.run_tests
+test: venv  ## every check: lint, and all suites but the long ones (RELEASE=2025.1: its suites on that)
+	@$(IN_VENV) exec python -m $(if $(RELEASE),tools.releases $(RELEASE),tools.run_tests)
 
 unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_limiter)
 	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),tools.run_unit)
@@ -35,7 +35,10 @@ faults: venv  ## the driver while requests fail, services die and arrays are los
 # Deprecated: the former name.
 weather: faults
 
-matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (15 minutes)
+matrix: venv  ## unit and functional tests on all releases of OpenStack (SLICE=1: some, RELEASE=)
+	@$(IN_VENV) exec python -m tools.releases $(if $(SLICE),--slice) $(RELEASE)
+
+capability-matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (half an hour)
 	@$(IN_VENV) exec python -m tools.capability_matrix
 
 soak: venv  ## random operations on random arrays among objects of others (MINUTES=60 SEED= ROUND=)

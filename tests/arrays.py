@@ -30,7 +30,7 @@ from k2_sim.adapters import tls
 
 from tests import array_process
 from tests import disk_files
-from tests import threads
+from tools.cloud import threads
 
 LOGIN = 'openstack'
 # A string that appears in no log line by chance.

@@ -37,7 +37,7 @@ from tools import signals
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / 'doc' / 'source' / 'operator' / 'capability-matrix.rst'
 INTRODUCTION = """\
-.. Written by make matrix from the results of its tests.
+.. Written by make capability-matrix from the results of its tests.
 
 =================
 Capability matrix

@@ -12,6 +12,7 @@
 
 """TLS trust: verification, CA path, pinned certificate (CON-4)."""
 
+import errno
 import os
 import re
 import ssl
@@ -114,6 +115,9 @@ def innermost(error: BaseException) -> str:
     """The innermost reason of a failed connection."""
     for cause in reversed(_causes(error)):
         if isinstance(cause, OSError) and cause.strerror:
+            # Under eventlet a refused connection is just ECONNREFUSED.
+            if errno.errorcode.get(cause.errno or 0) == cause.strerror:
+                return os.strerror(cause.errno or 0)
             return cause.strerror
     return str(_causes(error)[-1])
 

@@ -19,7 +19,10 @@ before a module of the package can import Cinder.
 
 # Before Cinder: eventlet, which Cinder imports even on native threads, leaves
 # a copy of http.server whose threads are not threads.
-from tests import threads
+# Subscripts the standard queue, which eventlet's does not allow.
+import testtools  # noqa: F401
+
+from tools.cloud import threads
 
 threads.use()
 

@@ -38,7 +38,6 @@ from oslo_config import cfg
 from cinder_k2.driver import base
 from tests.functional import cinder_env
 from tests.functional import cloud
-from tests import threads
 
 DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'fc': 'cinder_k2.driver.K2FCDriver'}
@@ -336,7 +335,7 @@ class Backend:
     def close(self) -> None:
         """Stop, and remove the back end from Cinder."""
         for manager in self._managers:
-            threads.finish(manager)
+            _finish(manager)
         del cloud.backends[self.host]
         self.cinder.forget_backend(self.name, [
             *(kind.id for kind in self._types.values()),
@@ -926,3 +925,15 @@ class Backend:
 
 def _snapshots_of(groups: list[Any]) -> list[Any]:
     return [s for group in groups for s in group.group_snapshots]
+
+
+def _finish(manager: Any) -> None:
+    """Wait for what a manager of Cinder runs beside its operations."""
+    executor = getattr(manager, '_tpe', None)
+    if executor is None:
+        manager._tp.waitall()
+        return
+    # But not, for most of a second, until idle threads notice that they are
+    # to end.
+    executor._work_queue.join()
+    executor.shutdown(wait=False)

@@ -10,4 +10,5 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver on arrays that lack one capability each: "make matrix"."""
+"""The driver on arrays that lack one capability each: "make
+capability-matrix"."""

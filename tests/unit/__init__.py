@@ -16,8 +16,10 @@ import gc
 import os
 
 import hypothesis
+# Subscripts the standard queue, which eventlet's does not allow.
+import testtools  # noqa: F401
 
-from tests import threads
+from tools.cloud import threads
 
 # No deadlines, as the machine may be busy. The quick profile is deterministic.
 hypothesis.settings.register_profile(

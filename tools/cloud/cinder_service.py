@@ -13,15 +13,16 @@
 """All of Cinder in one process: volume service per back end, scheduler, API.
 
 All of it is real Cinder code. Only its configuration is minimal: SQLite,
-in-process messaging (fake:///), native threads, and an HTTP server in the
-same process. Started as `python -m tools.cloud.cinder_service --config-file
-cinder.conf`; prints READY when everything is up, or one line that begins with
-FAILED if a back end does not start.
+in-process messaging (fake:///), native threads where the release has them, and
+an HTTP server in the same process. Started as `python -m
+tools.cloud.cinder_service --config-file cinder.conf`; prints READY when
+everything is up, or one line that begins with FAILED if a back end does not
+start.
 """
 
-# Cinder chooses its threading model when its first module is loaded.
-from cinder import monkey_patch
-monkey_patch.patch(backend='threading')
+# Cinder's threading model is chosen before its first module is loaded.
+from tools.cloud import threads
+threads.use()
 
 import logging as python_logging  # noqa: E402
 import os  # noqa: E402

@@ -168,7 +168,10 @@ def parse(argv: Sequence[str], environ: Mapping[str, str],
                         default=truth(environ.get('REPLICATION', '')))
     parser.add_argument('--state-dir', default=environ.get('STATE_DIR'))
     args = parser.parse_args(argv)
-    default_dir = 'cloud/check' if args.check else 'cloud/up'
+    # Each release has its own database.
+    place = '-'.join(['check' if args.check else 'up',
+                      *environ.get('RELEASE', '').split()])
+    default_dir = f'cloud/{place}'
     return Settings(
         root=root,
         state=(root / (args.state_dir or default_dir)).resolve(),

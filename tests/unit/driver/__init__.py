@@ -12,7 +12,7 @@
 
 """Driver modules that import Cinder; its thread backend is set first."""
 
-from tests import threads
+from tools.cloud import threads
 
 threads.use()
 

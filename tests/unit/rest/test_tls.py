@@ -188,6 +188,10 @@ class CausesTest(unittest.TestCase):
         self.assertEqual('inner', tls.innermost(
             ValueError('outer', ValueError('inner'))))
 
+    def test_name_of_an_error_under_eventlet(self):
+        self.assertEqual('Connection refused', tls.innermost(
+            wrapped(ConnectionRefusedError(111, 'ECONNREFUSED'))))
+
     def test_innermost_strerror_wins(self):
         error = OSError(1, 'outer')
         error.__cause__ = OSError(2, 'inner')

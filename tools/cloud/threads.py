@@ -20,7 +20,6 @@ threads of the whole process.
 import importlib.util
 import os
 import sys
-from typing import Any
 
 os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
@@ -40,8 +39,6 @@ def patch() -> None:
     if are_patched() or _has_native_threads():
         return
     import eventlet
-    # Subscripts the standard queue, which eventlet's does not allow.
-    import testtools  # noqa: F401
     eventlet.monkey_patch()
 
 
@@ -57,15 +54,3 @@ def are_patched() -> bool:
     """Whether threads of this process are eventlet's green threads."""
     patcher = sys.modules.get('eventlet.patcher')
     return patcher is not None and patcher.is_monkey_patched('thread')
-
-
-def finish(manager: Any) -> None:
-    """Wait for what a manager of Cinder runs beside its operations."""
-    executor = getattr(manager, '_tpe', None)
-    if executor is None:
-        manager._tp.waitall()
-        return
-    # But not, for most of a second, until idle threads notice that they are
-    # to end.
-    executor._work_queue.join()
-    executor.shutdown(wait=False)

@@ -1,0 +1,176 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from tools.releases import __main__ as command
+from tools.releases import environments
+from tools.releases import report
+from tools.releases import table
+from tools import run_tests
+
+NEWEST = table.load()[-1]
+OLDEST = table.load()[0]
+
+
+def tally(passed=0, failed=0, reasons=()):
+    made = run_tests.Tally()
+    made.passed, made.failed = passed, failed
+    made.skipped, made.reasons = len(reasons), set(reasons)
+    return made
+
+
+class TableTest(unittest.TestCase):
+
+    def test_constraints_of_each_release(self):
+        for release in table.load():
+            self.assertTrue(release.constraints.is_file(), release.name)
+
+    def test_oldest_first(self):
+        names = [release.name for release in table.load()]
+        self.assertEqual(sorted(names), names)
+
+    def test_newest_is_what_bootstrap_installs(self):
+        script = (table.ROOT / 'tools' / 'bootstrap').read_text()
+        self.assertIn(f'\nrelease={NEWEST.name}\n', script)
+        pinned = NEWEST.constraints.read_text().splitlines()
+        for name in ('cinder', 'glance', 'keystone'):
+            self.assertIn(f'{name}=={getattr(NEWEST, name)}', pinned)
+
+    def test_unknown_release(self):
+        with self.assertRaises(table.UnknownReleaseError) as caught:
+            table.find('2023.2')
+        self.assertIn('Choose one of 2024.1, ', str(caught.exception))
+
+
+class InterpreterTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+
+    def program(self, place, name, version):
+        """A fake interpreter, or with version None a stub that fails."""
+        path = self.folder / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('#!/bin/sh\n' + (
+            f'echo {version}\n' if version else 'exit 127\n'))
+        path.chmod(0o755)
+        return path
+
+    def found(self):
+        with mock.patch.dict('os.environ', {
+                'PATH': str(self.folder / 'bin'),
+                'PYENV_ROOT': str(self.folder / 'pyenv')}):
+            return environments.interpreter(OLDEST)
+
+    def test_first_of_the_table(self):
+        self.program('bin', 'python3.10', '3.10')
+        wanted = self.program('bin', 'python3.12', '3.12')
+        self.assertEqual(wanted, self.found())
+
+    def test_stub_of_pyenv_is_passed_over(self):
+        self.program('bin', 'python3.12', None)
+        wanted = self.program('pyenv/versions/3.12.1/bin', 'python3.12',
+                              '3.12')
+        self.assertEqual(wanted, self.found())
+
+    def test_none(self):
+        self.program('bin', 'python3.9', '3.9')
+        with self.assertRaises(environments.BuildError) as caught:
+            self.found()
+        self.assertIn('2024.1 needs Python 3.12 or 3.11 or 3.10',
+                      str(caught.exception))
+
+
+class ConstraintsTest(unittest.TestCase):
+
+    def names(self, *, lowest):
+        return {environments._name(line) for line in
+                environments._constraints(OLDEST, lowest)}
+
+    def test_newer_tools_for_tests(self):
+        """The release's own testtools and setuptools do not constrain."""
+        names = self.names(lowest=False)
+        self.assertLessEqual({'taskflow', 'urllib3', 'cinder', 'glance'},
+                             names)
+        self.assertTrue(names.isdisjoint({'testtools', 'setuptools'}))
+
+    def test_lowest_versions(self):
+        """What the driver requires is not constrained, its Cinder is."""
+        names = self.names(lowest=True)
+        self.assertTrue(names.isdisjoint({'urllib3', 'oslo-config'}))
+        self.assertLessEqual({'eventlet', 'cinder'}, names)
+
+
+class PageTest(unittest.TestCase):
+
+    def test_a_row_for_each_release(self):
+        one = report.result_of(OLDEST, '3.12.1', 'eventlet', {
+            'unit': tally(3, reasons=['no disk']), 'functional': tally(4, 1)})
+        page = report.render([one])
+        self.assertIn('   * - 2024.1\n     - 24.5.0\n     - 3.12.1\n'
+                      '     - eventlet\n     - 7 of 8\n     - 1\n', page)
+        self.assertIn('* 2024.1: no disk\n', page)
+
+    def test_results_are_kept(self):
+        with tempfile.TemporaryDirectory() as place, \
+                mock.patch.object(report, 'RESULTS',
+                                  pathlib.Path(place, 'new')):
+            one = report.result_of(OLDEST, '3.12.1', 'eventlet',
+                                   {'unit': tally(3)})
+            one.save()
+            self.assertEqual([one], report.load(table.load()))
+
+
+class CommandTest(unittest.TestCase):
+
+    def run_command(self, *arguments):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                contextlib.redirect_stderr(output):
+            status = command.main(arguments)
+        return status, output.getvalue()
+
+    def test_unknown_release(self):
+        status, output = self.run_command('2023.2')
+        self.assertEqual(2, status)
+        self.assertIn('2023.2 is not a supported release', output)
+
+    def test_no_interpreter(self):
+        with mock.patch.object(
+                environments, 'of', autospec=True,
+                side_effect=environments.BuildError('no Python')):
+            status, output = self.run_command('--slice', '2024.1')
+        self.assertEqual(1, status)
+        self.assertIn('no Python', output)
+
+    def test_a_failure_in_a_suite(self):
+        for failed in (0, 1):
+            with mock.patch.object(environments, 'of', autospec=True), \
+                    mock.patch.object(
+                        command.suites, 'check_imports', autospec=True,
+                        return_value=tally()), \
+                    mock.patch.object(
+                        command.suites, 'run', autospec=True, return_value={
+                            'unit': tally(1, failed)}) as run:
+                status, _ = self.run_command('--slice', '2024.1', '2025.1')
+            self.assertEqual(failed, status)
+            self.assertEqual(['2024.1', '2025.1'],
+                             [call.args[0].name for call in
+                              run.call_args_list])

@@ -1,0 +1,175 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual environments with an older Cinder, beside that of the newest.
+
+They are in ``.venvs``, by release. The project's own packages are installed
+in them as in ``.venv``, to be edited.
+"""
+
+from collections.abc import Iterable
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess  # nosec B404
+import sys
+
+from tools.releases import table
+
+FOLDER = table.ROOT / '.venvs'
+# The environment of the lowest versions that the driver's requirements allow.
+LOWEST = 'lowest'
+REQUIREMENTS = ('requirements.txt', 'test-requirements.txt',
+                'tools/cloud/requirements.txt')
+# What environments are built from.
+_INPUTS = (*REQUIREMENTS, 'setup.cfg', 'setup.py', 'pyproject.toml',
+           'k2-sim/pyproject.toml', 'tools/releases/environments.py')
+_SECONDS = 1200.0
+_NAME = re.compile(r'[A-Za-z0-9._-]+')
+
+
+class BuildError(Exception):
+    """An environment cannot be built; the message says what to do."""
+
+
+def python_of(name: str) -> pathlib.Path:
+    """The interpreter of a release's environment."""
+    return FOLDER / name / 'bin' / 'python'
+
+
+def of(release: table.Release) -> pathlib.Path:
+    """Return the interpreter of a release's environment, built if needed.
+
+    :raises BuildError: it cannot be built
+    """
+    if release == table.load()[-1]:
+        return pathlib.Path(sys.executable)
+    return build(release)
+
+
+def build(release: table.Release, *, lowest: bool = False) -> pathlib.Path:
+    """Build an environment, or bring it up to date; return its interpreter.
+
+    :param lowest: with the lowest versions that ``requirements.txt`` allows
+        on this release
+    :raises BuildError: no interpreter is there, or an installation
+        failed
+    """
+    folder = FOLDER / (LOWEST if lowest else release.name)
+    python = python_of(folder.name)
+    stamp = folder / 'inputs'
+    wanted = _fingerprint(release, lowest)
+    if stamp.exists() and stamp.read_text() == wanted and python.exists():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    _run('venv', '--quiet', '--python', str(interpreter(release)),
+         str(folder))
+    constraints = folder / 'constraints.txt'
+    constraints.write_text(''.join(_constraints(release, lowest)))
+    _run('pip', 'install', '--quiet', '--python', str(python),
+         '--constraint', str(constraints),
+         *(['--resolution', 'lowest-direct'] if lowest else []),
+         *_arguments(release))
+    stamp.write_text(wanted)
+    return python
+
+
+def interpreter(release: table.Release) -> pathlib.Path:
+    """Find an interpreter that a release supports.
+
+    :raises BuildError: there is none
+    """
+    for version in release.python:
+        for folder in _places(version):
+            path = folder / f'python{version}'
+            if _is_version(path, version):
+                return path
+    raise BuildError(
+        f'{release.name} needs Python {" or ".join(release.python)}, which '
+        'is not on PATH or among the versions of pyenv. Install one.')
+
+
+def _places(version: str) -> Iterable[pathlib.Path]:
+    """Folders with interpreters of a version, on PATH first."""
+    for place in os.environ.get('PATH', '').split(os.pathsep):
+        yield pathlib.Path(place)
+    root = pathlib.Path(os.environ.get('PYENV_ROOT') or
+                        pathlib.Path.home() / '.pyenv')
+    yield from sorted((root / 'versions').glob(f'{version}.*/bin'))
+
+
+def _is_version(path: pathlib.Path, version: str) -> bool:
+    """Whether a program is an interpreter of this version, and no stub."""
+    if not path.exists():
+        return False
+    done = subprocess.run(  # nosec B603
+        [path, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return done.stdout.strip() == version
+
+
+def _arguments(release: table.Release) -> list[str]:
+    """What to install."""
+    return [*[word for file in REQUIREMENTS[1:]
+              for word in ('--requirement', str(table.ROOT / file))],
+            *release.also,
+            '--editable', str(table.ROOT),
+            '--editable', str(table.ROOT / 'k2-sim')]
+
+
+def _constraints(release: table.Release, lowest: bool) -> Iterable[str]:
+    """The release's constraints, but for what the tests need newer."""
+    free = {_name(line) for line in [
+        *(table.ROOT / 'test-requirements.txt').read_text().splitlines(),
+        *release.also]}
+    if lowest:
+        free |= {_name(line) for line in (
+            table.ROOT / 'requirements.txt').read_text().splitlines()}
+    for line in release.constraints.read_text().splitlines(keepends=True):
+        if _name(line) not in free:
+            yield line
+    for name in ('cinder', 'glance', 'keystone'):
+        yield f'{name}=={getattr(release, name)}\n'
+
+
+def _name(line: str) -> str:
+    """The package of a requirement, in PyPI's normal form."""
+    found = _NAME.match(line)
+    return re.sub('[-_.]+', '-', found[0]).lower() if found else ''
+
+
+def _fingerprint(release: table.Release, lowest: bool) -> str:
+    """Changes whenever the environment has to be built again."""
+    digest = hashlib.sha256(
+        f'{release} {lowest} {table.ROOT} {interpreter(release)}'.encode())
+    for file in (*(table.ROOT / name for name in _INPUTS),
+                 release.constraints):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _run(*command: str) -> None:
+    """Run uv.
+
+    :raises BuildError: it failed
+    """
+    # The certificates that pip trusts, and no interpreter from the network.
+    environment = {'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
+                   'UV_PYTHON_DOWNLOADS': 'never', **os.environ}
+    done = subprocess.run(  # nosec B603
+        [str(pathlib.Path(sys.executable).with_name('uv')), *command],
+        env={key: value for key, value in environment.items() if value},
+        capture_output=True, text=True, timeout=_SECONDS)
+    if done.returncode:
+        raise BuildError(f'uv {command[0]} failed:\n{done.stderr}')

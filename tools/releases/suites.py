@@ -1,0 +1,75 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The tests that run on every release, in its environment."""
+
+from collections.abc import Mapping
+import os
+import pathlib
+import subprocess  # nosec B404
+
+from tools.releases import table
+from tools import run_tests
+
+SUITES = ('unit', 'functional')
+# A slice of the functional tests, in two minutes: what clouds do all day,
+# over both transports, also on an array that serves known requests only.
+SLICE = (r'tests\.functional\.test_(volumes|snapshots|attach_iscsi|attach_fc'
+         r'|known|images)\.')
+_IMPORT_SECONDS = 120.0
+
+
+def check_imports(python: pathlib.Path) -> run_tests.Tally:
+    """Import all modules of the driver; one that fails is a failure."""
+    print('== imports', flush=True)
+    tally = run_tests.Tally()
+    done = subprocess.run(  # nosec B603
+        [python, '-W', 'ignore', '-m', 'tools.releases.imports'],
+        cwd=table.ROOT, env=_variables('unit'), capture_output=True,
+        text=True, timeout=_IMPORT_SECONDS)
+    if done.returncode:
+        tally.fail(done.stderr)
+    else:
+        print(done.stdout, end='', flush=True)
+    return tally
+
+
+def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
+        ) -> dict[str, run_tests.Tally]:
+    """Run the suites on a release.
+
+    :param is_slice: of the functional tests, only ``SLICE``
+    :returns: the results by suite
+    """
+    found = {}
+    for suite in SUITES:
+        chosen = [SLICE] if is_slice and suite == 'functional' else []
+        name = f'{release.name}-{suite}'
+        found[suite] = run_tests.run_command(
+            name, [str(python), '-m', 'stestr', '--repo-url',
+                   str(_repository(release)), *run_tests.STESTR[1:], *chosen],
+            table.ROOT, _variables(suite))
+        run_tests.keep(name, found[suite].failures)
+    return found
+
+
+def _repository(release: table.Release) -> pathlib.Path:
+    """Where stestr keeps the results, apart from those of "make test"."""
+    folder = table.ROOT / '.venvs' / 'results' / release.name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _variables(suite: str) -> Mapping[str, str]:
+    """The environment of a suite, without programs of .venv."""
+    return {**os.environ, 'PYTHONWARNINGS': 'ignore',
+            'OS_TEST_PATH': f'./tests/{suite}'}
