@@ -174,16 +174,19 @@ class Hosts:
                ) -> dict[int, dict[str, int]] | None:
         """Hosts that have some of these initiators, and which they have.
 
-        :param also: hosts to compare as well, where the array does not search
-            for initiators
+        :param also: hosts to compare as well, where the array does not show
+            whose these initiators are
         :returns: by id of the host: name as the array has it, record id;
             none where the array does not show these. None if it does not
             show whose these initiators are, and no host is found by name
         """
         found = self._by_spelling(sought.initiators)
+        if found is not None and not found:
+            listed = self._listed()
+            found = None if listed is None else self._in_any_case(
+                sought.initiators, listed)
         if found is not None:
-            return self._by_host(found or self._in_any_case(
-                sought.initiators, self._listed() or []))
+            return self._by_host(found)
         named = self._named_owners(sought)
         others = {*also, *(() if named else self._seen_before(sought))}
         return named | self._others(sought, others - named.keys()) or None

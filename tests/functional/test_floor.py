@@ -241,6 +241,23 @@ class HostsTest(FloorBase):
         self.backend.detach(attachment)
         self.assertNotIn('mappings', self.left())
 
+    def test_detached_again_while_a_host_group_has_it(self) -> None:
+        """Of the group, another attachment's host is a member."""
+        self.switch(refuse_unlisted='400')
+        self.own(self.protocol)
+        group = self.make('host_groups', name='cluster')
+        host, member = self.host(), self._member(group)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        self.backend.attach(other, host)
+        first = self.backend.attach(volume, host, MIGRATION)
+        self.backend.attach(volume, member, MIGRATION)
+        for _ in range(2):
+            self.backend.driver.terminate_connection(
+                self.backend.volume(volume.id), dict(host))
+            self.assertEqual(2, self.left()['mappings'])
+        self.backend.detach(first)
+        self.assertEqual(2, self.left()['mappings'])
+
     def test_deleted_after_a_detach_kept_a_mapping(self) -> None:
         """It has gone since; a killed service left one to another host."""
         self.own(self.protocol)
@@ -335,6 +352,30 @@ class HostsOverFCTest(HostsTest):
         self.assert_left(volumes=3, volume_groups=3)
         # Afterwards the array refuses in another way than was learnt.
         self.backend.delete_everything()
+
+
+class CutOffListTest(base.FunctionalTest):
+    """An array that searches for initiators, but shows one page of them."""
+
+    profile = 'sdp'
+
+    def test_detached_from_a_host_in_capitals(self) -> None:
+        self.switch(refuse_unlisted='400', page_size=8, refuse_only=[
+            f'GET * *{word}*' for word in ('__sort', '__limit', '__offset')])
+        self.own(self.protocol)
+        for number in range(12):
+            self.make('host_iqns', iqn=f'iqn.2000-01.com.example:{number}')
+        host, volume = self.host(), self.backend.create_volume(1)
+        made = self.make('hosts', name=naming.in_tree_host(host['host']),
+                         type='Linux')
+        self.make('host_iqns', host={'ref': f'/hosts/{made["id"]}'},
+                  iqn=host['initiator'].replace('com.example', 'com.EXAMPLE'))
+        found, = self.admin.list('volumes', name=f'cv-{volume.id}')
+        self.admin.create('mappings', host={'ref': f'/hosts/{made["id"]}'},
+                          volume={'ref': f'/volumes/{found["id"]}'})
+        self.backend.driver.terminate_connection(
+            self.backend.volume(volume.id), dict(host))
+        self.assertNotIn('mappings', self.left())
 
 
 class LostRepliesTest(FloorBase):

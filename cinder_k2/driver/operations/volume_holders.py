@@ -14,6 +14,7 @@
 
 from collections.abc import Iterable
 from collections.abc import Mapping
+import contextlib
 import typing
 
 from cinder_k2.array import Array
@@ -83,26 +84,42 @@ class VolumeHolders:
                  ) -> Mapping[int, Mapping[str, int]]:
         """Find a host by its names, those that a driver drew for it first.
 
-        One call for each host that has the volume.
+        One call for each host that has the volume, and two or more for each
+        of others if a host group has it.
 
         :param holders: the hosts and host groups that have it, but for those
             whose initiators the array shows to be others
         :raises HostUnknown: it may have it
         """
-        named = {self._registry.named(holder.id) if _is_host(holder) else '':
-                 holder for holder in holders}
+        holders, others = list(holders), list(others)
+        named = {self._registry.named(holder.id): holder
+                 for holder in holders if _is_host(holder)}
         theirs = {name for other in others
                   for name in (*other.names, *other.former)}
         for name in (*sought.names[:1], *sought.former, *sought.names[1:]):
-            holder = named.get(name)
-            if holder is not None and name not in theirs:
-                return {holder.id: {}}
-        if not named.keys() <= theirs:
+            if name in named and name not in theirs:
+                return {named[name].id: {}}
+        groups = [holder for holder in holders if not _is_host(holder)]
+        if not (named.keys() <= theirs and self._are_of(groups, others)):
             self._check_unmapped(backing, (
                 f'The array at {self._array.address} does not show which '
                 f'host has {", ".join(sought.initiators)}, and none is named '
                 f'{" or ".join(sought.names)}.'))
         return {}
+
+    def _are_of(self, groups: Iterable[rest.Ref | None],
+                others: Iterable[array_hosts.Sought]) -> bool:
+        """Whether each of these groups has a host of another attachment."""
+        wanted = set(groups)
+        if not wanted:
+            return True
+        theirs = set()
+        for other in others:
+            for host in self._registry.owners(other) or ():
+                with contextlib.suppress(exceptions.HostUnknown):
+                    theirs.add(self._array.mappings.group_of(host))
+        # None: a mapping that does not show whose it is, or no group.
+        return wanted <= theirs - {None}
 
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""

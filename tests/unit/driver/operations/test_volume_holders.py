@@ -103,6 +103,55 @@ class OwnersTest(HoldersCase):
                          self.holders.owners(BACKING, SOUGHT))
         self.array.volumes.check_unmapped.assert_not_called()
 
+    @ddt.data((NAME, 'former'), ('former', 'node1'))
+    def test_host_is_found_by_the_better_name(self, names):
+        """The in-tree driver's name comes last: others may have it."""
+        self.mapped(OTHER, HOST)
+        self.registry.named.side_effect = dict(
+            zip((HOST.id, OTHER.id), names)).get
+        self.assertEqual({HOST.id: {}}, self.holders.owners(
+            BACKING, array_hosts.Sought((IQN,), (NAME, 'node1'),
+                                        former=('former',))))
+        self.array.volumes.check_unmapped.assert_not_called()
+
+    def test_name_of_another_attachments_host(self):
+        """Two machines may have one name without a domain."""
+        self.mapped(OTHER)
+        self.named(OTHER, 'node1')
+        self.assertEqual({}, self.holders.owners(BACKING, SOUGHT, [
+            array_hosts.Sought(('iqn.b',), (SIMILAR, 'node1'))]))
+
+    def grouped(self, group):
+        """Map the volume to a group; that of another attachment's host."""
+        self.mapped(GROUP)
+        self.registry.owners.return_value = {OTHER.id: {}}
+        self.array.mappings.group_of.side_effect = {OTHER.id: group}.get
+        return [array_hosts.Sought(('iqn.b',), (SIMILAR,))]
+
+    def test_host_group_of_another_attachments_host(self):
+        self.assertEqual({}, self.holders.owners(
+            BACKING, SOUGHT, self.grouped(GROUP)))
+
+    @ddt.data(rest.Ref('host_groups', 4), None)
+    def test_another_host_group(self, group):
+        self.assertRaises(exceptions.HostUnknown, self.holders.owners,
+                          BACKING, SOUGHT, self.grouped(group))
+
+    def test_mapping_that_does_not_show_whose_it_is(self):
+        """It is not that of a host without a group."""
+        others = self.grouped(None)
+        self.mapped(None)
+        self.assertRaises(exceptions.HostUnknown, self.holders.owners,
+                          BACKING, SOUGHT, others)
+
+    def test_host_group_that_the_array_does_not_show(self):
+        others = self.grouped(GROUP)
+        self.array.mappings.group_of.side_effect = (
+            exceptions.HostUnknown('The group is not shown.'))
+        error = self.assertRaises(exceptions.HostUnknown,
+                                  self.holders.owners, BACKING, SOUGHT, others)
+        self.assertIn('/volumes/6 is mapped to x.', str(error))
+
     def test_volume_is_not_mapped(self):
         self.mapped()
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
