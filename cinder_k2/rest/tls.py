@@ -19,7 +19,6 @@ import ssl
 import warnings
 
 import urllib3.exceptions
-from urllib3.util import ssl_match_hostname
 
 from cinder_k2.rest import errors
 
@@ -86,8 +85,9 @@ def problem(error: BaseException) -> tuple[str, str] | None:
             return (f'its certificate is not trusted: {cause.verify_message}',
                     _HINTS.get(cause.verify_code,
                                errors.CertificateError.hint))
-        # urllib3 1.26 compares the names on its own.
-        if isinstance(cause, ssl_match_hostname.CertificateError):
+        # urllib3 1.26 compares the names itself. Each of its versions has the
+        # class in another module.
+        if type(cause).__name__ == 'CertificateError':
             return f'its certificate is not trusted: {cause}', _OTHER_NAME
         if getattr(cause, 'library', None) == 'X509':
             return (f'driver_ssl_cert_path cannot be used: {cause.args[-1]}',

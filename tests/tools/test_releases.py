@@ -19,6 +19,7 @@ from unittest import mock
 
 from tools.releases import __main__ as command
 from tools.releases import environments
+from tools.releases import lowest
 from tools.releases import report
 from tools.releases import table
 from tools import run_tests
@@ -100,22 +101,43 @@ class InterpreterTest(unittest.TestCase):
 
 class ConstraintsTest(unittest.TestCase):
 
-    def names(self, *, lowest):
+    def names(self, lowest_ones):
         return {environments._name(line) for line in
-                environments._constraints(OLDEST, lowest)}
+                environments._constraints(OLDEST, lowest_ones)}
 
     def test_newer_tools_for_tests(self):
         """The release's own testtools and setuptools do not constrain."""
-        names = self.names(lowest=False)
+        names = self.names(False)
         self.assertLessEqual({'taskflow', 'urllib3', 'cinder', 'glance'},
                              names)
         self.assertTrue(names.isdisjoint({'testtools', 'setuptools'}))
 
     def test_lowest_versions(self):
         """What the driver requires is not constrained, its Cinder is."""
-        names = self.names(lowest=True)
+        names = self.names(True)
         self.assertTrue(names.isdisjoint({'urllib3', 'oslo-config'}))
         self.assertLessEqual({'eventlet', 'cinder'}, names)
+
+
+class LowestTest(unittest.TestCase):
+
+    def test_bounds(self):
+        self.assertEqual(
+            {'pbr': '6.0.0', 'oslo.log': '5.0.0'}, lowest.bounds(
+                '# what for\npbr>=6.0.0 # Apache-2.0\noslo.log>=5.0.0\n'))
+
+    def test_a_bound_that_is_too_low(self):
+        found = {'pbr': '6.0.0', 'tooz': '3.1.0'}
+        self.assertEqual([], lowest.differences(
+            {'pbr': '6.0.0', 'tooz': '3.1.0'}, found))
+        line, = lowest.differences({'pbr': '6.0.0', 'tooz': '3.0.0'}, found)
+        self.assertIn('tooz: requirements.txt allows 3.0.0', line)
+
+    def test_an_interpreter_of_the_oldest_version(self):
+        with mock.patch.object(environments, '_is_version', autospec=True,
+                               return_value=True):
+            self.assertEqual('python3.10', environments.interpreter(
+                OLDEST, lowest=True).name)
 
 
 class PageTest(unittest.TestCase):

@@ -73,24 +73,38 @@ def build(release: table.Release, *, lowest: bool = False) -> pathlib.Path:
     if stamp.exists() and stamp.read_text() == wanted and python.exists():
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    _run('venv', '--quiet', '--python', str(interpreter(release)),
-         str(folder))
-    constraints = folder / 'constraints.txt'
-    constraints.write_text(''.join(_constraints(release, lowest)))
-    _run('pip', 'install', '--quiet', '--python', str(python),
-         '--constraint', str(constraints),
-         *(['--resolution', 'lowest-direct'] if lowest else []),
-         *_arguments(release))
+    _run('venv', '--quiet', '--python',
+         str(interpreter(release, lowest=lowest)), str(folder))
+    _install(release, folder, lowest=False, what=_arguments(release))
+    if lowest:
+        _install(release, folder, lowest=True, what=[
+            f'cinder=={release.cinder}',
+            '--requirement', str(table.ROOT / 'requirements.txt'),
+            *(f'--upgrade-package={name}' for name in _required())])
     stamp.write_text(wanted)
     return python
 
 
-def interpreter(release: table.Release) -> pathlib.Path:
+def _install(release: table.Release, folder: pathlib.Path, *, lowest: bool,
+             what: Iterable[str]) -> None:
+    """Install with the release's constraints, or lower where allowed."""
+    constraints = folder / 'constraints.txt'
+    constraints.write_text(''.join(_constraints(release, lowest)))
+    _run('pip', 'install', '--quiet', '--python', str(python_of(folder.name)),
+         '--constraint', str(constraints),
+         *(['--resolution', 'lowest-direct'] if lowest else []),
+         *what)
+
+
+def interpreter(release: table.Release, *, lowest: bool = False
+                ) -> pathlib.Path:
     """Find an interpreter that a release supports.
 
+    :param lowest: the oldest rather than the usual one
     :raises BuildError: there is none
     """
-    for version in release.python:
+    for version in sorted(release.python, key=_minor) if lowest else (
+            release.python):
         for folder in _places(version):
             path = folder / f'python{version}'
             if _is_version(path, version):
@@ -98,6 +112,11 @@ def interpreter(release: table.Release) -> pathlib.Path:
     raise BuildError(
         f'{release.name} needs Python {" or ".join(release.python)}, which '
         'is not on PATH or among the versions of pyenv. Install one.')
+
+
+def _minor(version: str) -> int:
+    """The number after the point of a version of Python."""
+    return int(version.partition('.')[2])
 
 
 def _places(version: str) -> Iterable[pathlib.Path]:
@@ -134,13 +153,18 @@ def _constraints(release: table.Release, lowest: bool) -> Iterable[str]:
         *(table.ROOT / 'test-requirements.txt').read_text().splitlines(),
         *release.also]}
     if lowest:
-        free |= {_name(line) for line in (
-            table.ROOT / 'requirements.txt').read_text().splitlines()}
+        free |= _required()
     for line in release.constraints.read_text().splitlines(keepends=True):
         if _name(line) not in free:
             yield line
     for name in ('cinder', 'glance', 'keystone'):
         yield f'{name}=={getattr(release, name)}\n'
+
+
+def _required() -> set[str]:
+    """The packages that the driver requires."""
+    text = (table.ROOT / 'requirements.txt').read_text()
+    return {_name(line) for line in text.splitlines()} - {''}
 
 
 def _name(line: str) -> str:
@@ -151,8 +175,9 @@ def _name(line: str) -> str:
 
 def _fingerprint(release: table.Release, lowest: bool) -> str:
     """Changes whenever the environment has to be built again."""
+    base = interpreter(release, lowest=lowest)
     digest = hashlib.sha256(
-        f'{release} {lowest} {table.ROOT} {interpreter(release)}'.encode())
+        f'{release} {lowest} {table.ROOT} {base}'.encode())
     for file in (*(table.ROOT / name for name in _INPUTS),
                  release.constraints):
         digest.update(file.read_bytes())
