@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test unit faults weather matrix lowest capability-matrix soak e2e tempest lint docs \
+.PHONY: help venv docs-venv cloud test unit faults weather matrix lowest kolla capability-matrix soak e2e tempest lint docs \
     releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
@@ -37,6 +37,9 @@ weather: faults
 
 matrix: venv  ## unit and functional tests on all releases of OpenStack (SLICE=1: some, RELEASE=)
 	@$(IN_VENV) exec python -m tools.releases $(if $(SLICE),--slice) $(RELEASE)
+
+kolla: venv  ## the files of packaging/kolla, rendered by Kolla-Ansible and kolla-build (needs PyPI)
+	@$(IN_VENV) exec python -m tools.kolla
 
 lowest: venv  ## unit and some functional tests with the lowest versions that requirements.txt allows
 	@$(IN_VENV) exec python -m tools.releases.lowest
