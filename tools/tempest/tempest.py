@@ -19,6 +19,7 @@ import sys
 
 import requests
 
+from tools.releases import table
 from tools import run_tests
 from tools.tempest import identity
 from tools.tempest import layout
@@ -144,7 +145,7 @@ def install() -> None:
     programs.run_all([
         [sys.executable, '-m', 'venv', '--clear', str(VENV)],
         [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
-         str(run_tests.ROOT / 'constraints' / '2026.2.txt'), *PACKAGES]],
+         str(table.load()[-1].constraints), *PACKAGES]],
         _INSTALL_SECONDS)
     stamp.write_text(' '.join(PACKAGES))
 
