@@ -55,8 +55,8 @@ e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
 
 # SAMPLE is the deprecated name of QUICK.
-tempest: venv  ## tempest on the driver (QUICK=1: in ten minutes; TESTS=expression)
-	@$(IN_VENV) exec python -m tools.tempest \
+tempest: venv  ## tempest on the driver (QUICK=1: in ten minutes; TESTS=expression RELEASE=)
+	@$(IN_VENV) exec python -m $(if $(RELEASE),tools.releases.run $(RELEASE) -m tools.tempest,tools.tempest) \
 	    $(if $(QUICK)$(SAMPLE),--quick) $(if $(TESTS),'$(TESTS)')
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/

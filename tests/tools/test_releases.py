@@ -11,6 +11,7 @@
 # under the License.
 
 import contextlib
+import importlib.metadata
 import io
 import pathlib
 import tempfile
@@ -56,6 +57,21 @@ class TableTest(unittest.TestCase):
         with self.assertRaises(table.UnknownReleaseError) as caught:
             table.find('2023.2')
         self.assertIn('Choose one of 2024.1, ', str(caught.exception))
+
+    def test_installed_release(self):
+        for release in (OLDEST, NEWEST):
+            with mock.patch.object(importlib.metadata, 'version',
+                                   autospec=True,
+                                   return_value=release.cinder) as version:
+                self.assertEqual(release, table.installed())
+            version.assert_called_once_with('cinder')
+
+    def test_installed_cinder_of_no_release(self):
+        with mock.patch.object(importlib.metadata, 'version', autospec=True,
+                               return_value='23.0.0'), \
+                self.assertRaises(table.UnknownReleaseError) as caught:
+            table.installed()
+        self.assertIn('Cinder 23.0.0 is installed', str(caught.exception))
 
 
 class InterpreterTest(unittest.TestCase):

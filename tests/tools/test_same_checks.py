@@ -19,6 +19,7 @@ import unittest
 from bindep import depends
 import yaml
 
+from tools.releases import table
 from tools import run_tests
 
 ROOT = run_tests.ROOT
@@ -73,6 +74,16 @@ class ToxTest(unittest.TestCase):
         for suite in {*run_tests.SUITES} - {run_tests.SIMULATOR}:
             self.assertTrue(
                 list((ROOT / 'tests' / suite).rglob('test_*.py')), suite)
+
+    def test_releases(self):
+        """One environment for each release but the newest."""
+        names = ','.join(release.name for release in table.load()[:-1])
+        self.assertEqual('python -m tools.releases {envname} {posargs}',
+                         self.section(f'{{{names}}}')['commands'].strip())
+        job, = [part['job'] for part in yaml.safe_load(
+            (ROOT / '.zuul.yaml').read_text()) if part.get('job', {}).get(
+                'name') == 'cinder-k2-tox-releases']
+        self.assertEqual(names, job['vars']['tox_envlist'])
 
     def test_pages(self):
         self.assertEqual(

@@ -27,6 +27,7 @@ from oslo_config import cfg
 
 from tools.cloud import children
 from tools.cloud import errors
+from tools.releases import table
 from tools import run_tests
 from tools.tempest import __main__ as command
 from tools.tempest import files
@@ -44,6 +45,44 @@ def tally(passed=0, reasons=(), failed=()):
         for name in failed:
             found.fail(name)
     return found
+
+
+class InstallTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.venv = pathlib.Path(directory.name)
+        self.enterContext(mock.patch.object(tempest, 'VENV', self.venv))
+        self.run_all = self.enterContext(mock.patch.object(
+            programs, 'run_all', autospec=True))
+
+    def install(self, release):
+        """Install for a release; return the commands that were run."""
+        self.run_all.reset_mock()
+        with mock.patch.object(table, 'installed', autospec=True,
+                               return_value=release):
+            tempest.install()
+        return [command for call in self.run_all.call_args_list
+                for command in call.args[0]]
+
+    def test_versions_of_the_release(self):
+        for release in (table.load()[0], table.load()[-1]):
+            _, command = self.install(release)
+            self.assertEqual(
+                [str(release.constraints), f'tempest=={release.tempest}',
+                 f'cinder-tempest-plugin=={release.tempest_plugin}'],
+                command[-3:])
+            self.assertEqual([], self.install(release))
+
+    def test_unknown_cinder(self):
+        with mock.patch.object(
+                table, 'installed', autospec=True,
+                side_effect=table.UnknownReleaseError('Cinder 1')):
+            with self.assertRaises(errors.CloudError) as caught:
+                tempest.install()
+        self.assertEqual('Cinder 1', str(caught.exception))
+        self.run_all.assert_not_called()
 
 
 class RunTest(unittest.TestCase):

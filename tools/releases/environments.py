@@ -31,7 +31,8 @@ FOLDER = table.ROOT / '.venvs'
 # The environment of the lowest versions that the driver's requirements allow.
 LOWEST = 'lowest'
 REQUIREMENTS = ('requirements.txt', 'test-requirements.txt',
-                'tools/cloud/requirements.txt')
+                'tools/cloud/requirements.txt',
+                'tools/tempest/requirements.txt')
 # What environments are built from.
 _INPUTS = (*REQUIREMENTS, 'setup.cfg', 'setup.py', 'pyproject.toml',
            'k2-sim/pyproject.toml', 'tools/releases/environments.py')

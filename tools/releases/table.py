@@ -13,6 +13,7 @@
 """The table of releases, ``releases.yaml``."""
 
 import dataclasses
+import importlib.metadata
 import pathlib
 
 import yaml
@@ -34,6 +35,7 @@ class Release:
     glance: str
     keystone: str
     tempest: str
+    tempest_plugin: str
     python: list[str]
     also: list[str]
 
@@ -60,3 +62,16 @@ def find(name: str) -> Release:
     known = ', '.join(release.name for release in load())
     raise UnknownReleaseError(
         f"{name} is not a supported release. Choose one of {known}.")
+
+
+def installed() -> Release:
+    """Return the release whose Cinder this interpreter has.
+
+    :raises UnknownReleaseError: there is none
+    """
+    version = importlib.metadata.version('cinder')
+    for release in load():
+        if release.cinder == version:
+            return release
+    raise UnknownReleaseError(
+        f'Cinder {version} is installed, which is none of {TABLE.name}.')

@@ -19,15 +19,15 @@ import sys
 
 import requests
 
+from tools.cloud import errors
 from tools.releases import table
 from tools import run_tests
 from tools.tempest import identity
 from tools.tempest import layout
 from tools.tempest import programs
 
-#: Packages to install in a separate environment.
-PACKAGES = ('tempest==47.0.0', 'cinder-tempest-plugin==1.23.0')
-VENV = run_tests.ROOT / '.venv' / 'tempest'
+#: A separate environment, in the one with Cinder.
+VENV = pathlib.Path(sys.prefix, 'tempest')
 #: All tests that need no nova.
 ALL = r'^(tempest\.api\.volume\.|cinder_tempest_plugin\.api\.)'
 #: Tests that need nova without checking for it, and tests that fail randomly
@@ -137,17 +137,24 @@ group_regex=([^\\.]*\\.)*
 def install() -> None:
     """Create tempest's environment, if it is missing or outdated.
 
+    It has the versions of the release whose Cinder is installed.
+
     :raises CloudError: it cannot be created
     """
+    try:
+        release = table.installed()
+    except table.UnknownReleaseError as error:
+        raise errors.CloudError(str(error)) from error
+    wanted = (f'tempest=={release.tempest}',
+              f'cinder-tempest-plugin=={release.tempest_plugin}')
     stamp = VENV / 'packages'
-    if stamp.exists() and stamp.read_text() == ' '.join(PACKAGES):
+    if stamp.exists() and stamp.read_text() == ' '.join(wanted):
         return
     programs.run_all([
         [sys.executable, '-m', 'venv', '--clear', str(VENV)],
         [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
-         str(table.load()[-1].constraints), *PACKAGES]],
-        _INSTALL_SECONDS)
-    stamp.write_text(' '.join(PACKAGES))
+         str(release.constraints), *wanted]], _INSTALL_SECONDS)
+    stamp.write_text(' '.join(wanted))
 
 
 def make_images(run: layout.Layout) -> list[str]:
