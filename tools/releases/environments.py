@@ -190,8 +190,11 @@ def _run(*command: str) -> None:
 
     :raises BuildError: it failed
     """
-    # The certificates that pip trusts, and no interpreter from the network.
-    environment = {'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
+    # The certificates and the index of pip, and no interpreter from the
+    # network.
+    environment = {'UV_NATIVE_TLS': 'true',
+                   'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
+                   'UV_DEFAULT_INDEX': os.environ.get('PIP_INDEX_URL', ''),
                    'UV_PYTHON_DOWNLOADS': 'never', **os.environ}
     done = subprocess.run(  # nosec B603
         [str(pathlib.Path(sys.executable).with_name('uv')), *command],
