@@ -191,6 +191,13 @@ class Hosts:
         others = {*also, *(() if named else self._seen_before(sought))}
         return named | self._others(sought, others - named.keys()) or None
 
+    def similar(self, sought: Sought) -> set[int]:
+        """Mapped hosts of similar names that have some of its initiators.
+
+        No call where a host has only one; else as ``_by_similar_name``.
+        """
+        return set(self._by_host(self._by_similar_name(sought)))
+
     def _named_owners(self, sought: Sought) -> dict[int, dict[str, int]]:
         """The host of one of the names.
 

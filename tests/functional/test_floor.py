@@ -353,6 +353,25 @@ class HostsOverFCTest(HostsTest):
         # Afterwards the array refuses in another way than was learnt.
         self.backend.delete_everything()
 
+    @ddt.data(False, True)
+    def test_other_ports_keep_their_zones(self, killed: bool) -> None:
+        """A volume is detached again; a killed service left an empty host."""
+        self.own(self.protocol)
+        host, (new, _) = self.host(), self.host()['wwpns']
+        changed = {**host, 'wwpns': [host['wwpns'][1], new]}
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        self.backend.attach(other, host)
+        self.backend.detach(self.backend.attach(volume, changed))
+        self.backend.restart()
+        if killed:
+            self._empty(changed)
+        unzoned = contexts.enter(self, mock.patch(
+            'cinder.zonemanager.utils.remove_fc_zone', autospec=True))
+        self.backend.driver.terminate_connection(
+            self.backend.volume(volume.id), dict(changed))
+        self.assertEqual(1, self.left()['mappings'])
+        unzoned.assert_not_called()
+
 
 class CutOffListTest(base.FunctionalTest):
     """An array that searches for initiators, but shows one page of them."""

@@ -249,14 +249,16 @@ class Detach:
         """
         initiators = list(sought.initiators)
         done = self._unmap_each(volume, backing, owners or (), sought, hold)
-        known = dict(owners or {})
+        known, others = dict(owners or {}), set[int]()
         if not (_are_certain(owners)
                 or any(each.found for each in done.values())):
             holding = self._holders.owners(
                 backing, sought, self._elsewhere(volume, sought))
             done |= self._unmap_each(volume, backing, holding, sought, hold)
             known |= holding
-        busy = {host for host, each in done.items() if each.busy}
+            if not holding:
+                others = self._hosts.registry.similar(sought)
+        busy = {host for host, each in done.items() if each.busy} | others
         idle = known.keys() - busy
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle, busy=bool(busy))
