@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Set
 import dataclasses
 
 from oslo_log import log as logging
@@ -180,16 +181,37 @@ class Hosts:
             none where the array does not show these. None if it does not
             show whose these initiators are, and no host is found by name
         """
+        shown = self._owners_shown(sought)
+        if shown is not None:
+            return shown
+        named = self._named_owners(sought)
+        others = {*also, *(() if named else self._seen_before(sought))}
+        return named | self._others(sought, others - named.keys()) or None
+
+    def candidates(self, sought: Sought) -> Set[int] | None:
+        """Hosts that may be this one; None if others may be, too.
+
+        All that have one of its names, where the array does not show whose
+        the initiators are: the first may be what a killed service left.
+        """
+        shown = self._owners_shown(sought)
+        if shown is not None:
+            return shown.keys()
+        named = {host.id: initiators for host, initiators
+                 in self._named(sought, (*sought.names, *sought.former))}
+        if any(initiators != {} for initiators in named.values()):
+            return named.keys()
+        return self._others(sought, self._seen_before(sought)).keys() or None
+
+    def _owners_shown(self, sought: Sought
+                      ) -> dict[int, dict[str, int]] | None:
+        """As ``owners``, as far as the array shows whose initiators are."""
         found = self._by_spelling(sought.initiators)
         if found is not None and not found:
             listed = self._listed()
             found = None if listed is None else self._in_any_case(
                 sought.initiators, listed)
-        if found is not None:
-            return self._by_host(found)
-        named = self._named_owners(sought)
-        others = {*also, *(() if named else self._seen_before(sought))}
-        return named | self._others(sought, others - named.keys()) or None
+        return None if found is None else self._by_host(found)
 
     def similar(self, sought: Sought) -> set[int]:
         """Mapped hosts of similar names that have some of its initiators.

@@ -308,6 +308,21 @@ class HostsTest(FloorBase):
         # Afterwards the array refuses in another way than was learnt.
         self.backend.delete_everything()
 
+    def test_members_of_a_host_group_beside_empty_hosts(self) -> None:
+        """An empty host of its first name does not hide a member."""
+        self.own(self.protocol)
+        group = self.make('host_groups', name='cluster')
+        hosts = [self._member(group) for _ in range(2)]
+        volume = self.backend.create_volume(1)
+        first, second = [self.backend.attach(volume, host, MIGRATION)
+                         for host in hosts]
+        for host in hosts:
+            self._empty(host)
+        self.backend.detach(first)
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(second)
+        self.assertNotIn('mappings', self.left())
+
     def _member(self, group: Any) -> Any:
         """A host under its name of the in-tree driver, in a host group."""
         connector = self.host()

@@ -326,10 +326,10 @@ class Detach:
             return
         with locks.host_groups(volume.id):
             for other in self._elsewhere(volume, sought):
-                owners = self._hosts.registry.owners(other)
-                if owners is None or any(
+                hosts = self._hosts.registry.candidates(other)
+                if hosts is None or any(
                         self._array.mappings.group_of(host) == group
-                        for host in owners):
+                        for host in hosts):
                     self.keep(volume, backing, sought)
                     return
             if backing is not None:

@@ -84,8 +84,8 @@ class VolumeHolders:
                  ) -> Mapping[int, Mapping[str, int]]:
         """Find a host by its names, those that a driver drew for it first.
 
-        One call for each host that has the volume, and two or more for each
-        of others if a host group has it.
+        One call for each host that has the volume, and two or more for this
+        and each other one if a host group has it.
 
         :param holders: the hosts and host groups that have it, but for those
             whose initiators the array shows to be others
@@ -99,27 +99,28 @@ class VolumeHolders:
         for name in (*sought.names[:1], *sought.former, *sought.names[1:]):
             if name in named and name not in theirs:
                 return {named[name].id: {}}
-        groups = [holder for holder in holders if not _is_host(holder)]
-        if not (named.keys() <= theirs and self._are_of(groups, others)):
+        groups = {holder for holder in holders if not _is_host(holder)}
+        for host, group in self._groups(sought).items() if groups else ():
+            if group in groups:
+                return {host: {}}
+        of_others = {group for other in others if groups
+                     for group in self._groups(other).values()}
+        if not (named.keys() <= theirs and groups <= of_others):
             self._check_unmapped(backing, (
                 f'The array at {self._array.address} does not show which '
                 f'host has {", ".join(sought.initiators)}, and none is named '
                 f'{" or ".join(sought.names)}.'))
         return {}
 
-    def _are_of(self, groups: Iterable[rest.Ref | None],
-                others: Iterable[array_hosts.Sought]) -> bool:
-        """Whether each of these groups has a host of another attachment."""
-        wanted = set(groups)
-        if not wanted:
-            return True
-        theirs = set()
-        for other in others:
-            for host in self._registry.owners(other) or ():
-                with contextlib.suppress(exceptions.HostUnknown):
-                    theirs.add(self._array.mappings.group_of(host))
-        # None: a mapping that does not show whose it is, or no group.
-        return wanted <= theirs - {None}
+    def _groups(self, sought: array_hosts.Sought) -> dict[int, rest.Ref]:
+        """By id of each host that may be this one: its host group, if any."""
+        found = {}
+        for host in self._registry.candidates(sought) or ():
+            with contextlib.suppress(exceptions.HostUnknown):
+                group = self._array.mappings.group_of(host)
+                if group is not None:
+                    found[host] = group
+        return found
 
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""

@@ -123,6 +123,23 @@ class ByNameTest(HostsTest):
         # It is looked for at once from now on.
         self.assertEqual(host, self.hosts.locate(sought).host)
 
+    def test_candidates_beside_an_empty_host(self):
+        """The array does not show that it has no initiators."""
+        self.blind = True
+        both = {self.make(self.name), self.make('theirs', IQN)}
+        self.assertEqual(both, self.hosts.candidates(
+            self.sought(names=['theirs'])))
+
+    def test_candidates_where_none_has_the_name(self):
+        self.blind = True
+        self.assertIsNone(self.hosts.candidates(self.sought()))
+
+    def test_candidates_that_the_array_shows(self):
+        self.assertEqual(set(), self.hosts.candidates(self.sought()))
+        host = self.make('theirs', IQN)
+        self.make(self.name)
+        self.assertEqual({host}, self.hosts.candidates(self.sought()))
+
     def test_host_of_the_name_with_other_initiators(self):
         """A host that has only other initiators does not count."""
         self.blind = self.by_host = True
@@ -282,6 +299,15 @@ class SimilarNameTest(simulated.SimulatedTest):
         host = self.registered(PORTS[0], name='node2', mapped=False)
         self.assertEqual({host: {PORTS[0]: mock.ANY}}, self.hosts.owners(
             self.sought(*PORTS[:2]), [host]))
+
+    def test_empty_host_is_no_candidate_alone(self):
+        """A host of a similar name may have the initiators."""
+        sought = self.sought(*PORTS[:2])
+        self.make(sought.name, mapped=False)
+        self.assertIsNone(self.hosts.candidates(sought))
+        host = self.registered(PORTS[1], PORTS[2])
+        self.hosts.locate_taken(sought)
+        self.assertEqual({host}, self.hosts.candidates(sought))
 
     def test_two_hosts_with_its_initiators(self):
         both = {self.registered(port): {port: mock.ANY} for port in PORTS[:2]}

@@ -338,14 +338,12 @@ class HostGroupTest(connecting.ConnectingCase):
         self.disconnect()
         self.assertNotIn('remove', self.events)
 
-    def elsewhere(self, group, hosts={OTHER_HOST: {'iqn.b': 8}}):
+    def elsewhere(self, group, hosts=frozenset({OTHER_HOST})):
         """Another attachment, to a host of that group."""
         self.users.elsewhere.return_value = [OTHER_CONNECTOR]
         self.transport.initiators.side_effect = (
             lambda connector: [connector['initiator']])
-        other = self.detaching._hosts.sought(OTHER_CONNECTOR)
-        self.registry.owners.side_effect = lambda sought: (
-            hosts if sought == other else {HOST: RECORDS})
+        self.registry.candidates.return_value = hosts
         self.array.mappings.group_of.side_effect = {OTHER_HOST: group}.get
 
     def test_another_member_uses_it(self):
@@ -364,7 +362,7 @@ class HostGroupTest(connecting.ConnectingCase):
         self.assertEqual(1, len(self.kept.every()))
 
     def test_a_host_that_is_gone_used_it(self):
-        self.elsewhere(GROUP, hosts={})
+        self.elsewhere(GROUP, hosts=frozenset())
         self.disconnect()
         self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
@@ -577,6 +575,7 @@ class KeptTest(connecting.ConnectingCase):
                          self.array.mappings.group_of):
             group_of.return_value = GROUP
         self.users.elsewhere.return_value = list(elsewhere)
+        self.registry.candidates.return_value = {OTHER_HOST}
 
     def test_a_host_group_that_no_member_needs(self):
         self.in_a_group()

@@ -40,6 +40,7 @@ class HoldersCase(testtools.TestCase):
         self.array = autospec.array(autospec.Journal(), 'mappings', 'volumes')
         self.registry = autospec.Double(array_hosts.Hosts)
         self.registry.initiators_of.return_value = {}
+        self.registry.candidates.return_value = set()
         self.holders = volume_holders.VolumeHolders(self.array, self.registry)
         self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
 
@@ -124,13 +125,24 @@ class OwnersTest(HoldersCase):
     def grouped(self, group):
         """Map the volume to a group; that of another attachment's host."""
         self.mapped(GROUP)
-        self.registry.owners.return_value = {OTHER.id: {}}
+        self.registry.candidates.side_effect = (
+            lambda sought: set() if sought == SOUGHT else {OTHER.id})
         self.array.mappings.group_of.side_effect = {OTHER.id: group}.get
         return [array_hosts.Sought(('iqn.b',), (SIMILAR,))]
 
     def test_host_group_of_another_attachments_host(self):
         self.assertEqual({}, self.holders.owners(
             BACKING, SOUGHT, self.grouped(GROUP)))
+
+    def test_host_in_a_group_is_found_beside_an_empty_one(self):
+        """The empty one has its first name, and no group."""
+        others = self.grouped(GROUP)
+        self.registry.candidates.side_effect = (
+            lambda sought: {70, HOST.id} if sought == SOUGHT else {OTHER.id})
+        self.array.mappings.group_of.side_effect = {
+            HOST.id: GROUP, OTHER.id: GROUP}.get
+        self.assertEqual({HOST.id: {}}, self.holders.owners(
+            BACKING, SOUGHT, others))
 
     @ddt.data(rest.Ref('host_groups', 4), None)
     def test_another_host_group(self, group):
