@@ -51,8 +51,8 @@ soak: venv  ## random operations on random arrays among objects of others (MINUT
 	@$(IN_VENV) exec python -m tools.soak $(if $(MINUTES),--minutes $(MINUTES)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(ROUND),--round $(ROUND))
 
-e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
-	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
+e2e: venv  ## tests in a browser and in a guest (SUITES="browser guest"; DOCS=1: also copy pictures into the docs)
+	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) $(SUITES)
 
 # SAMPLE is the deprecated name of QUICK.
 tempest: venv  ## tempest on the driver (QUICK=1: in ten minutes; TESTS=expression RELEASE=)

@@ -21,6 +21,7 @@ artifacts/; with --docs, those that the documentation shows are copied there.
 """
 
 import argparse
+from collections.abc import Sequence
 import pathlib
 import shutil
 import sys
@@ -36,8 +37,11 @@ PICTURES = ROOT / 'doc' / 'source' / 'simulator' / 'images'
 SHOWN = ('overview-light', 'volumes-light', 'replication-light',
          'requests-dark', 'control-light')
 LARGEST = 200000
-RUNNER = ('tests.e2e', 'discover', '-t', '.', 'tests/e2e')
-GUESTS = ('tools.guest.suites',)
+E2E = 'e2e'
+GUEST = 'guest'
+SUITES = (run_tests.BROWSER, E2E, 'devstack', GUEST)
+RUNNERS = {E2E: ('tests.e2e', 'discover', '-t', '.', 'tests/e2e'),
+           GUEST: ('tools.guest.suites',)}
 
 
 class PictureError(Exception):
@@ -60,21 +64,32 @@ def run_guests() -> run_tests.Tally:
     """Run the guest tests; one skipped test if no guest can boot."""
     reason = machine.unavailable()
     if not reason:
-        return run_tests.run_suite('guest', GUESTS)
+        return run_tests.run_suite(GUEST, RUNNERS[GUEST])
     tally = run_tests.Tally()
     tally.skipped, tally.reasons = 1, {f'the tests in a guest: {reason}'}
     return tally
 
 
-def main() -> int:
+def run_suite(suite: str) -> run_tests.Tally:
+    """Run one of ``SUITES``."""
+    if suite == GUEST:
+        return run_guests()
+    return run_tests.run_suite(suite, RUNNERS.get(suite, ()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--docs', action='store_true',
                         help='copy pictures into the documentation')
-    options = parser.parse_args()
-    tallies = [run_tests.run_suite(run_tests.BROWSER),
-               run_tests.run_suite('e2e', RUNNER),
-               run_tests.run_suite('devstack'), run_guests()]
+    parser.add_argument('suites', nargs='*', metavar='SUITE',
+                        help=f'{", ".join(SUITES)} (default: all)')
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.suites) - set(SUITES))
+    if unknown:
+        parser.error(f'no such suite: {", ".join(unknown)};'
+                     f' there are {", ".join(SUITES)}')
+    tallies = [run_suite(suite) for suite in options.suites or SUITES]
     run_tests.tell_reasons(tallies)
     failed = sum(one.failed for one in tallies)
     if options.docs:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The packages that .ci/run installs before the tests."""
+"""The packages that .ci/run installs before the tests, and its stages."""
 
 import os
 import pathlib
@@ -18,11 +18,12 @@ import subprocess
 import tempfile
 import unittest
 
+from tools import run_e2e
 from tools import run_tests
 
 ROOT = run_tests.ROOT
 # The first line of .ci/run after the installation.
-END = 'status=0\n'
+END = 'mkdir -p artifacts\n'
 # Fakes of the system's programs, which change nothing.
 PROGRAMS = {
     'id': 'echo "${PLAYED_USER:-0}"',
@@ -99,3 +100,51 @@ class InstallTest(unittest.TestCase):
     def test_no_environment(self):
         """Nothing can be tested without it."""
         self.assertEqual([], self.run_it('curl', status=1, BROKEN='1'))
+
+
+class StagesTest(unittest.TestCase):
+
+    def run_it(self, **variables):
+        """Run the stages with a fake make; return the status and output."""
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        script = (ROOT / '.ci' / 'run').read_text()
+        stages = script[script.index(END):]
+        for name, text in (
+                ('make', 'echo "begin $*"\nsleep 0.05\n'
+                 'case "$*" in tempest*) sleep 0.2;; esac\necho "end $*"\n'
+                 'case "$*" in "$BROKEN") exit 2;; esac'),
+                ('git', 'echo base')):
+            (place / name).write_text(f'#!/bin/sh\n{text}\n')
+            (place / name).chmod(0o755)
+        done = subprocess.run(
+            ['sh', '-c', stages], cwd=place, text=True, timeout=60,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={'PATH': f'{place}:/usr/bin:/bin', **variables})
+        return done.returncode, done.stdout.splitlines()
+
+    def test_each_prints_its_seconds(self):
+        """Nothing is printed into the output of another."""
+        status, lines = self.run_it()
+        self.assertEqual(0, status, lines)
+        names = [line.removeprefix('begin ') for line in lines
+                 if line.startswith('begin ')]
+        self.assertIn('test', names)
+        self.assertIn('mutation CHANGED=base MINUTES=2', names)
+        for name in names:
+            first = lines.index(f'begin {name}')
+            self.assertEqual(f'end {name}', lines[first + 1])
+            self.assertRegex(lines[first + 2], f'^== make {name}: [0-9]+ s$')
+        self.assertEqual(3 * len(names), len(lines))
+
+    def test_a_failure_anywhere(self):
+        """All others run."""
+        most = len(self.run_it()[1])
+        for name in ('test', 'tempest QUICK=1', 'matrix SLICE=1'):
+            status, lines = self.run_it(BROKEN=name)
+            self.assertEqual((1, most), (status, len(lines)), name)
+
+    def test_every_suite_of_a_whole_machine(self):
+        named = [word.strip("'") for line in self.run_it()[1]
+                 if line.startswith('begin e2e')
+                 for word in line.partition('=')[2].split()]
+        self.assertEqual(sorted(run_e2e.SUITES), sorted(named))

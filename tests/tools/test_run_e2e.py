@@ -12,11 +12,55 @@
 
 """The pictures of the documentation."""
 
+import contextlib
+import io
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from tools import run_e2e
+from tools import run_tests
+
+
+class SuitesTest(unittest.TestCase):
+
+    def run_it(self, *arguments, failed=()):
+        """Run with fake suites; return the status and the suites run."""
+        def fake(suite, runner=()):
+            tally = run_tests.Tally()
+            tally.passed, tally.failed = 1, int(suite in failed)
+            return tally
+
+        with mock.patch.object(run_tests, 'run_suite', autospec=True,
+                               side_effect=fake) as run, \
+                mock.patch.object(run_e2e.machine, 'unavailable',
+                                  autospec=True, return_value=''), \
+                contextlib.redirect_stdout(io.StringIO()) as output:
+            status = run_e2e.main(arguments)
+        self.last = output.getvalue().splitlines()[-1]
+        return status, [call.args[0] for call in run.call_args_list]
+
+    def test_all(self):
+        self.assertEqual((0, ['browser', 'e2e', 'devstack', 'guest']),
+                         self.run_it())
+        self.assertEqual('4 passed, 0 failed, 0 skipped', self.last)
+
+    def test_some(self):
+        self.assertEqual((0, ['guest', 'browser']),
+                         self.run_it('guest', 'browser'))
+
+    def test_failure(self):
+        self.assertEqual((1, ['guest', 'e2e']), self.run_it(
+            'guest', 'e2e', failed=['guest']))
+
+    def test_unknown(self):
+        with contextlib.redirect_stderr(io.StringIO()) as errors, \
+                self.assertRaises(SystemExit) as caught:
+            self.run_it('gest')
+        self.assertEqual(2, caught.exception.code)
+        self.assertIn('no such suite: gest; there are browser, e2e, ',
+                      errors.getvalue())
 
 
 class PicturesTest(unittest.TestCase):

@@ -48,9 +48,9 @@ SUITES = {
 }
 #: The data plane of a suite, if not tgt; K2_PLANE overrides it.
 PLANES = {'lio': 'lio'}
-# Time limit of all guests, including the build of the module: three times what
-# they need on two idle processors.
-SECONDS = 1500.0
+# Time limit of all guests, including the build of the module: four times what
+# they need on two idle processors, since other tests may run beside them.
+SECONDS = 2400.0
 # Some tests fill a volume of 1 GiB on each array.
 MEMORY = '5G'
 STOP_SECONDS = 10.0
