@@ -173,10 +173,11 @@ def host(connector_host: str, initiators: list[str]) -> str:
 
     Two hosts never share a name, even if their own names agree in the first 32
     characters or completely: the tail is derived from the whole name and the
-    initiators. Hosts are looked up by this name only where the array does not
-    search for initiators.
+    initiators, whatever their case (INI-4, INI-5). Hosts are looked up by this
+    name only where the array does not search for initiators.
     """
-    return _drawn(connector_host, [connector_host, *sorted(initiators)])
+    return _drawn(connector_host, [
+        connector_host, *sorted(name.lower() for name in initiators)])
 
 
 def host_of_iqn(iqn: str) -> str:

@@ -172,6 +172,20 @@ class HostsTest(FloorBase):
         self._attach_beside(first, other, host)
         self.assertNotIn('hosts', self.left())
 
+    def test_in_other_capitals_after_a_restart(self) -> None:
+        """INI-4, INI-5: an initiator may be spelled in any case."""
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        capitals = {key: value.replace('com.example', 'com.EXAMPLE')
+                    if key == 'initiator' else
+                    [each.upper() for each in value] if key == 'wwpns'
+                    else value for key, value in host.items()}
+        self.assertNotEqual(capitals, host)
+        first = self.backend.attach(volume, capitals)
+        self.backend.restart()
+        self._attach_beside(first, other, host)
+        self.assertNotIn('hosts', self.left())
+
     def test_idle_host_of_a_former_name(self) -> None:
         """It is created again."""
         self.own(self.protocol)

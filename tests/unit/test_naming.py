@@ -117,6 +117,11 @@ class HostNamesTest(unittest.TestCase):
         self.assertEqual(naming.host('node', ['a', 'b']),
                          naming.host('node', ['b', 'a']))
 
+    def test_case_of_initiators_does_not_matter(self):
+        """INI-4, INI-5."""
+        self.assertEqual(naming.host('node', ['IQN.X:b', 'iqn.x:A']),
+                         naming.host('node', ['iqn.x:a', 'iqn.x:B']))
+
     def test_hosts_named_by_their_iqns(self):
         """INI-5: IQNs are case-insensitive."""
         name = naming.host_of_iqn('iqn.x:Node')
