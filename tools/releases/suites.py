@@ -56,7 +56,9 @@ def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
         name = f'{release.name}-{suite}'
         found[suite] = run_tests.run_command(
             name, [str(python), '-m', 'stestr', '--repo-url',
-                   str(_repository(release)), *run_tests.STESTR[1:], *chosen],
+                   str(_repository(release)),
+                   *run_tests.RUNNERS.get(suite, run_tests.STESTR)[1:],
+                   *chosen],
             table.ROOT, _variables(suite))
         run_tests.keep(name, found[suite].failures)
     return found
