@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test unit faults weather matrix lowest kolla capability-matrix soak e2e tempest lint docs \
-    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
+    dist releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
 
@@ -61,6 +61,9 @@ tempest: venv  ## tempest on the driver (QUICK=1: in ten minutes; TESTS=expressi
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/
 	@$(IN_VENV) exec python -m tools.pack_charm
+
+dist: venv  ## sdists and wheels of the driver and k2-sim, into dist/ (CHECK=1: twice, and compare)
+	@$(IN_VENV) exec python -m tools.packages.dist $(if $(CHECK),--check)
 
 lint: venv  ## the static checks alone
 	@$(IN_VENV) tools/lint

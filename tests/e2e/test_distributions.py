@@ -12,17 +12,20 @@
 """The two distributions of this repository: the driver and k2-sim."""
 
 import configparser
+import email
 import io
+import os
 import pathlib
 import re
 import subprocess
-import sys
 import tarfile
 import tempfile
 import tomllib
 import unittest
 import venv
 import zipfile
+
+from tools.packages import dist
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SECONDS = 600
@@ -76,9 +79,7 @@ class DistributionsTest(unittest.TestCase):
         super().setUpClass()
         cls.folder = pathlib.Path(cls.enterClassContext(
             tempfile.TemporaryDirectory()))
-        for project in (ROOT, ROOT / 'k2-sim'):
-            run(sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-deps',
-                '--wheel-dir', cls.folder, project)
+        cls.built = dist.build(cls.folder)
         cls.driver, = cls.folder.glob('cinder_k2-*.whl')
         cls.simulator, = cls.folder.glob('k2_sim-*.whl')
 
@@ -111,14 +112,33 @@ class DistributionsTest(unittest.TestCase):
         self.assertTrue((programs / 'k2-admin').exists())
 
     def test_the_sdist_of_the_driver(self):
-        run(sys.executable, '-c', 'import sys\nfrom pbr import build\n'
-            'build.build_sdist(sys.argv[1])', self.folder, cwd=ROOT)
-        path, = self.folder.glob('cinder*.tar.gz')
+        path, = self.folder.glob('cinder_k2-*.tar.gz')
         with tarfile.open(path) as archive:
             names = [name.partition('/')[2] for name in archive.getnames()]
         self.assertIn('cinder_k2/driver/base.py', names)
         self.assertEqual([], [name for name in names
                               if name.startswith('k2-sim')])
+
+    def test_reproducible(self):
+        """Another folder, a later time and another umask change no byte."""
+        self.addCleanup(os.umask, os.umask(0o077))
+        self.assertEqual([], dist.check(dist.digests(self.built)))
+
+    def test_metadata(self):
+        for wheel, package in ((self.driver, 'cinder_k2'),
+                               (self.simulator, 'k2_sim')):
+            with zipfile.ZipFile(wheel) as archive:
+                names = archive.namelist()
+                path, = [one for one in names if one.endswith('/METADATA')]
+                about = email.message_from_bytes(archive.read(path))
+            self.assertIn(f'{package}/py.typed', names)
+            self.assertTrue([one for one in names
+                             if one.endswith('/licenses/LICENSE')], names)
+            self.assertEqual(
+                ['Third-party CI, https://wiki.openstack.org/wiki/'
+                 'ThirdPartySystems/Cinder_K2_CI'],
+                about.get_all('Project-URL'))
+            self.assertEqual('>=3.10', about['Requires-Python'])
 
     def test_k2_sim_alone(self):
         """Without any package of OpenStack."""
