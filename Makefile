@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test unit faults weather matrix lowest kolla capability-matrix soak e2e tempest lint docs \
-    dist releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
+    dist deb releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
 
@@ -64,6 +64,9 @@ charm: venv  ## the Juju charm and the driver's wheel, into dist/
 
 dist: venv  ## sdists and wheels of the driver and k2-sim, into dist/ (CHECK=1: twice, and compare)
 	@$(IN_VENV) exec python -m tools.packages.dist $(if $(CHECK),--check)
+
+deb: venv  ## the Debian package, into dist/, tried with Debian 13's Cinder (needs root; a quarter of an hour at first)
+	@$(IN_VENV) exec python -m tools.packages.deb
 
 lint: venv  ## the static checks alone
 	@$(IN_VENV) tools/lint
