@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test unit faults weather matrix lowest kolla capability-matrix soak e2e tempest lint docs \
-    dist deb releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
+    dist deb rpm releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
 
@@ -67,6 +67,9 @@ dist: venv  ## sdists and wheels of the driver and k2-sim, into dist/ (CHECK=1: 
 
 deb: venv  ## the Debian package, into dist/, tried with Debian 13's Cinder (needs root; a quarter of an hour at first)
 	@$(IN_VENV) exec python -m tools.packages.deb
+
+rpm: venv  ## the source RPM, into dist/, checked by rpmlint
+	@$(IN_VENV) exec python -m tools.packages.rpm
 
 lint: venv  ## the static checks alone
 	@$(IN_VENV) tools/lint
