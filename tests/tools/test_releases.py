@@ -14,7 +14,6 @@ import contextlib
 import importlib.metadata
 import io
 import pathlib
-import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -73,41 +72,6 @@ class TableTest(unittest.TestCase):
                 self.assertRaises(table.UnknownReleaseError) as caught:
             table.installed()
         self.assertIn('Cinder 23.0.0 is installed', str(caught.exception))
-
-
-class UvTest(unittest.TestCase):
-
-    def environment(self, **ours):
-        """Return the environment of uv, with ours."""
-        done = subprocess.CompletedProcess([], 0)
-        with mock.patch.dict('os.environ', ours, clear=True), \
-                mock.patch.object(subprocess, 'run', autospec=True,
-                                  return_value=done) as run:
-            environments._run('venv')
-        return run.call_args.kwargs['env']
-
-    def test_certificates_and_index_are_those_of_pip(self):
-        found = self.environment(PIP_CERT='/ca.pem', PIP_INDEX_URL='https://p')
-        self.assertEqual('/ca.pem', found['SSL_CERT_FILE'])
-        self.assertEqual('https://p', found['UV_DEFAULT_INDEX'])
-
-    def test_certificates_of_the_system(self):
-        found = self.environment()
-        self.assertEqual('true', found['UV_NATIVE_TLS'])
-        self.assertNotIn('SSL_CERT_FILE', found)
-        self.assertNotIn('UV_DEFAULT_INDEX', found)
-
-    def test_settings_of_uv_take_precedence(self):
-        found = self.environment(PIP_CERT='/ca.pem', SSL_CERT_FILE='/uv.pem')
-        self.assertEqual('/uv.pem', found['SSL_CERT_FILE'])
-
-    def test_error(self):
-        done = subprocess.CompletedProcess([], 2, '', 'no network')
-        with mock.patch.object(subprocess, 'run', autospec=True,
-                               return_value=done), \
-                self.assertRaises(environments.BuildError) as caught:
-            environments._run('pip', 'install')
-        self.assertEqual('uv pip failed:\nno network', str(caught.exception))
 
 
 class InterpreterTest(unittest.TestCase):

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""make cloud: run the main workflow of a real Cinder on a simulated K2."""
+"""Packages of the driver: sdist and wheel, Debian, RPM."""

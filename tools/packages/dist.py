@@ -24,7 +24,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 import gzip
 import hashlib
-import os
 import pathlib
 import re
 import shutil
@@ -35,6 +34,7 @@ import tempfile
 from tools.packages import programs
 from tools.releases import table
 from tools import signals
+from tools import uv
 
 DIST = table.ROOT / 'dist'
 CONSTRAINTS = table.ROOT / 'packaging' / 'build.txt'
@@ -102,17 +102,11 @@ def _uv(kind: str, source: pathlib.Path, made: pathlib.Path, epoch: int
 
     :raises PackageError: it failed
     """
-    variables = {
-        'SOURCE_DATE_EPOCH': str(epoch),
-        # The certificates that pip trusts.
-        'SSL_CERT_FILE': os.environ.get('SSL_CERT_FILE')
-        or os.environ.get('PIP_CERT', ''),
-        'UV_PYTHON_DOWNLOADS': 'never'}
     programs.run(
-        pathlib.Path(sys.executable).with_name('uv'), 'build', '--quiet',
-        '--python', sys.executable, '--build-constraints', CONSTRAINTS,
-        '--out-dir', made, kind, source, cwd=made.parent,
-        variables={key: value for key, value in variables.items() if value})
+        uv.PROGRAM, 'build', '--quiet', '--python', sys.executable,
+        '--build-constraints', CONSTRAINTS, '--out-dir', made, kind, source,
+        cwd=made.parent,
+        variables={**uv.variables(), 'SOURCE_DATE_EPOCH': str(epoch)})
 
 
 def repack(sdist: pathlib.Path, epoch: int) -> None:

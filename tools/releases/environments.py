@@ -26,6 +26,7 @@ import subprocess  # nosec B404
 import sys
 
 from tools.releases import table
+from tools import uv
 
 FOLDER = table.ROOT / '.venvs'
 # The environment of the lowest versions that the driver's requirements allow.
@@ -190,15 +191,8 @@ def _run(*command: str) -> None:
 
     :raises BuildError: it failed
     """
-    # The certificates and the index of pip, and no interpreter from the
-    # network.
-    environment = {'UV_NATIVE_TLS': 'true',
-                   'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
-                   'UV_DEFAULT_INDEX': os.environ.get('PIP_INDEX_URL', ''),
-                   'UV_PYTHON_DOWNLOADS': 'never', **os.environ}
     done = subprocess.run(  # nosec B603
-        [str(pathlib.Path(sys.executable).with_name('uv')), *command],
-        env={key: value for key, value in environment.items() if value},
+        [str(uv.PROGRAM), *command], env=uv.variables(),
         capture_output=True, text=True, timeout=_SECONDS)
     if done.returncode:
         raise BuildError(f'uv {command[0]} failed:\n{done.stderr}')
