@@ -128,6 +128,14 @@ class ConstraintsTest(unittest.TestCase):
                              names)
         self.assertTrue(names.isdisjoint({'testtools', 'setuptools'}))
 
+    def test_packages_of_ubuntu(self):
+        """They have versions of their own, also Cinder."""
+        names = {environments._name(line) for line in
+                 environments._constraints(OLDEST, False,
+                                           table.ubuntu().versions)}
+        self.assertTrue(names.isdisjoint({'cinder', 'urllib3', 'oslo-config'}))
+        self.assertLessEqual({'eventlet', 'glance', 'oslo-messaging'}, names)
+
     def test_lowest_versions(self):
         """What the driver requires is not constrained, its Cinder is."""
         names = self.names(True)

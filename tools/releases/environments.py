@@ -17,6 +17,8 @@ in them as in ``.venv``, to be edited.
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -31,12 +33,15 @@ from tools import uv
 FOLDER = table.ROOT / '.venvs'
 # The environment of the lowest versions that the driver's requirements allow.
 LOWEST = 'lowest'
+# The environment of the versions that Ubuntu 24.04 has.
+UBUNTU = 'ubuntu-24.04'
 REQUIREMENTS = ('requirements.txt', 'test-requirements.txt',
                 'tools/cloud/requirements.txt',
                 'tools/tempest/requirements.txt')
 # What environments are built from.
 _INPUTS = (*REQUIREMENTS, 'setup.cfg', 'setup.py', 'pyproject.toml',
-           'k2-sim/pyproject.toml', 'tools/releases/environments.py')
+           'k2-sim/pyproject.toml', 'tools/releases/environments.py',
+           'tools/releases/ubuntu.yaml')
 _SECONDS = 1200.0
 _NAME = re.compile(r'[A-Za-z0-9._-]+')
 
@@ -60,15 +65,31 @@ def of(release: table.Release) -> pathlib.Path:
     return build(release)
 
 
-def build(release: table.Release, *, lowest: bool = False) -> pathlib.Path:
+def of_ubuntu() -> pathlib.Path:
+    """Return the interpreter of Ubuntu's environment, built if needed.
+
+    It has the versions of ``ubuntu.yaml``, in place of the release's.
+
+    :raises BuildError: it cannot be built, such as without its Python
+    """
+    ubuntu = table.ubuntu()
+    release = dataclasses.replace(table.find(ubuntu.release),
+                                  python=[ubuntu.python])
+    return build(release, pins=ubuntu.versions)
+
+
+def build(release: table.Release, *, lowest: bool = False,
+          pins: Mapping[str, str] | None = None) -> pathlib.Path:
     """Build an environment, or bring it up to date; return its interpreter.
 
     :param lowest: with the lowest versions that ``requirements.txt`` allows
         on this release
+    :param pins: versions of Ubuntu's packages, by name
     :raises BuildError: no interpreter is there, or an installation
         failed
     """
-    folder = FOLDER / (LOWEST if lowest else release.name)
+    folder = FOLDER / (LOWEST if lowest else
+                       UBUNTU if pins else release.name)
     python = python_of(folder.name)
     stamp = folder / 'inputs'
     wanted = _fingerprint(release, lowest)
@@ -77,7 +98,10 @@ def build(release: table.Release, *, lowest: bool = False) -> pathlib.Path:
     shutil.rmtree(folder, ignore_errors=True)
     _run('venv', '--quiet', '--python',
          str(interpreter(release, lowest=lowest)), str(folder))
-    _install(release, folder, lowest=False, what=_arguments(release))
+    _install(release, folder, lowest=False, what=[
+        *_arguments(release),
+        *(f'{name}=={version}' for name, version in (pins or {}).items())],
+        free=pins or ())
     if lowest:
         _install(release, folder, lowest=True, what=[
             f'cinder=={release.cinder}',
@@ -88,10 +112,13 @@ def build(release: table.Release, *, lowest: bool = False) -> pathlib.Path:
 
 
 def _install(release: table.Release, folder: pathlib.Path, *, lowest: bool,
-             what: Iterable[str]) -> None:
-    """Install with the release's constraints, or lower where allowed."""
+             what: Iterable[str], free: Iterable[str] = ()) -> None:
+    """Install with the release's constraints, or lower where allowed.
+
+    :param free: packages without a constraint
+    """
     constraints = folder / 'constraints.txt'
-    constraints.write_text(''.join(_constraints(release, lowest)))
+    constraints.write_text(''.join(_constraints(release, lowest, free)))
     _run('pip', 'install', '--quiet', '--python', str(python_of(folder.name)),
          '--constraint', str(constraints),
          *(['--resolution', 'lowest-direct'] if lowest else []),
@@ -149,18 +176,23 @@ def _arguments(release: table.Release) -> list[str]:
             '--editable', str(table.ROOT / 'k2-sim')]
 
 
-def _constraints(release: table.Release, lowest: bool) -> Iterable[str]:
-    """The release's constraints, but for what the tests need newer."""
+def _constraints(release: table.Release, lowest: bool,
+                 more: Iterable[str] = ()) -> Iterable[str]:
+    """The release's constraints, but for what the tests need newer.
+
+    :param more: further packages without a constraint
+    """
     free = {_name(line) for line in [
         *(table.ROOT / 'test-requirements.txt').read_text().splitlines(),
-        *release.also]}
+        *release.also, *more]}
     if lowest:
         free |= _required()
     for line in release.constraints.read_text().splitlines(keepends=True):
         if _name(line) not in free:
             yield line
     for name in ('cinder', 'glance', 'keystone'):
-        yield f'{name}=={getattr(release, name)}\n'
+        if name not in free:
+            yield f'{name}=={getattr(release, name)}\n'
 
 
 def _required() -> set[str]:

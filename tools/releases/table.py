@@ -15,11 +15,15 @@
 import dataclasses
 import importlib.metadata
 import pathlib
+import re
 
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).with_name('releases.yaml')
+UBUNTU = pathlib.Path(__file__).with_name('ubuntu.yaml')
+# The part of a Debian version that is upstream's.
+_UPSTREAM = re.compile(r'(?:\d+:)?([\d.]+)')
 
 
 class UnknownReleaseError(Exception):
@@ -62,6 +66,28 @@ def find(name: str) -> Release:
     known = ', '.join(release.name for release in load())
     raise UnknownReleaseError(
         f"{name} is not a supported release. Choose one of {known}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ubuntu:
+    """What Ubuntu 24.04 has; see the comments in ``ubuntu.yaml``."""
+
+    release: str
+    python: str
+    packages: dict[str, str]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions on PyPI of its packages, by name there."""
+        found = {name: _UPSTREAM.match(version)
+                 for name, version in self.packages.items()}
+        return {name: match[1] for name, match in found.items() if match}
+
+
+def ubuntu() -> Ubuntu:
+    """Read the versions of Ubuntu 24.04."""
+    with UBUNTU.open(encoding='utf-8') as stream:
+        return Ubuntu(**yaml.safe_load(stream))
 
 
 def installed() -> Release:
