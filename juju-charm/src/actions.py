@@ -45,7 +45,7 @@ def check_array(context: Context, _params: Mapping[str, Any]) -> Results:
     :raises ActionFailed: the check found problems
     """
     report = _report(context)
-    results = {'report': report.text}
+    results = {'report': report.text, 'cinder': str(context.cinder)}
     if report.problems:
         raise ActionFailed('; '.join(report.problems), results)
     return {**results,
@@ -92,7 +92,7 @@ def collect_diagnostics(context: Context, _params: Mapping[str, Any]
         check = f'{error}\n'
     return {'path': diagnostics.collect(
         context.machine, context.application, context.secret_file.name,
-        {'check.txt': check}, context.passwords())}
+        {'check.txt': check, 'cinder.txt': _cinder(context)}, context.passwords())}
 
 
 #: All actions by name.
@@ -104,6 +104,15 @@ ALL: dict[str, Callable[[Context, Mapping[str, Any]], Results]] = {
     'failover-plan': show_failover_plan,
     'collect-diagnostics': collect_diagnostics,
 }
+
+
+def _cinder(context: Context) -> str:
+    """Return the release of Cinder, or the error if it cannot be found."""
+    try:
+        lines = (str(context.cinder), context.cinder.warning)
+    except machines.Failed as error:
+        lines = (str(error), '')
+    return '\n'.join(filter(None, lines)) + '\n'
 
 
 def _report(context: Context) -> array_check.Report:

@@ -126,8 +126,11 @@ class CinderK2Charm(ops.CharmBase):
 
     def _install_driver(self) -> None:
         context = self._context
-        if not context.relation:
+        if not (context.relation and context.cinder.version):
             return
+        context.cinder.check()
+        if context.cinder.warning:
+            _LOG.warning('%s', context.cinder.warning)
         source, wheel = context.driver_source, context.wheel
         origin = driver.origin(source, wheel, context.upgrade_nonce)
         if not driver.is_archive(source):
@@ -156,8 +159,11 @@ class CinderK2Charm(ops.CharmBase):
 
     def _publish(self) -> None:
         context = self._context
-        # Cinder must not start a back end whose driver is not installed.
-        if not (context.relation and context.driver_version):
+        # Cinder must not start a back end whose driver is not installed, or
+        # cannot be loaded. What is published stays: without it, Cinder would
+        # lose the volumes of a back end that may still work.
+        if not (context.relation and context.cinder.is_supported
+                and context.driver_version):
             return
         ours = context.relation.data[self.unit]
         if not context.settings.allow_removal:
@@ -199,12 +205,17 @@ class CinderK2Charm(ops.CharmBase):
                 'not related to cinder; run: juju integrate '
                 f'{context.application}:{unit_context.CINDER} '
                 f'cinder:{unit_context.CINDER}')
+        elif not context.cinder.version:
+            yield ops.WaitingStatus('waiting for Cinder to be installed on '
+                                    'this unit')
         elif not context.driver_version:
             yield ops.BlockedStatus(str(driver.DriverMissing()))
         elif not context.relation.units:
             yield ops.WaitingStatus('waiting for cinder to join')
         else:
-            yield from status.of_report(context.report, settings.warnings)
+            warnings = [context.cinder.warning, *settings.warnings]
+            yield from status.of_report(context.report,
+                                        list(filter(None, warnings)))
 
 
 if __name__ == '__main__':

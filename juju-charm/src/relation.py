@@ -22,12 +22,11 @@ import json
 
 import machine as machines
 import options
+import release
 import sections
 
 _SECTIONS = 'subordinate_configuration'
 _FILE = '/etc/cinder/cinder.conf'
-# The oldest OpenStack on Ubuntu 24.04; applies to all later ones, too.
-_OLDEST_RELEASE = 'caracal'
 _POOL = 'volume_backend_name'
 _DRIVER = 'volume_driver'
 _DEFAULT = 'DEFAULT'
@@ -157,7 +156,8 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
                 'sections': _with_comments(public, revisions)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(
-            {_OLDEST_RELEASE: {'deb': {'install': list(packages),
+            # Applies to all later releases, too.
+            {release.OLDEST_CODENAME: {'deb': {'install': list(packages),
                                        'purge': []}}}),
     }
 

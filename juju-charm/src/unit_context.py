@@ -28,6 +28,7 @@ import driver
 import machine as machines
 import options
 import oslo
+import release
 import secret_file
 import sections
 
@@ -94,6 +95,11 @@ class UnitContext:
                        for name in names}
         return array_check.run(self.machine, self.application, sections_of,
                                names)
+
+    @functools.cached_property
+    def cinder(self) -> release.Cinder:
+        """Cinder on the unit, in the release that is installed."""
+        return release.find(self.machine)
 
     @functools.cached_property
     def driver_version(self) -> str:

@@ -92,6 +92,8 @@ class FakeMachine(machine.Machine):
 
     :ivar installed: names of Debian packages
     :ivar version: the version of the installed driver, or ''
+    :ivar cinder: the versions of Cinder that its Python finds
+    :ivar python: the version of that Python
     :ivar offered: the version that an installation provides
     :ivar backends: the report of k2-admin check
     :ivar commands: the commands that were run, each as one line
@@ -107,6 +109,8 @@ class FakeMachine(machine.Machine):
         super().__init__(root)
         self.installed = set()
         self.version = ''
+        self.cinder = ['24.2.0']
+        self.python = '3.12'
         self.offered = '1.2.3'
         self.backends = [backend()]
         self.commands = []
@@ -159,6 +163,9 @@ class FakeMachine(machine.Machine):
             self.version = (self.offered if 'python3-cinder-k2'
                             in self.installed else '')
             self.wheel.rmdir()
+        if line.startswith('python3 -c') and "name='cinder'" in line:
+            return machine.Result(0, '\n'.join([
+                self.python, ' '.join(self.cinder)]) + '\n')
         if line.startswith('python3 -c'):
             return machine.Result(0, f'{self.version}\n')
         if line.startswith('k2-admin check'):

@@ -78,6 +78,8 @@ class CheckArrayTest(ActionCase):
                          results['result'])
         self.assertEqual([fakes.backend()],
                          json.loads(results['report'])['backends'])
+        self.assertEqual('Cinder 24.2.0 (2024.1) on Python 3.12',
+                         results['cinder'])
 
     def test_it_fails_with_every_problem_and_shows_the_report(self):
         self.replicate(fakes.target(problems=[fakes.finding('peer', 'b')]))
@@ -281,6 +283,21 @@ class DiagnosticsTest(ActionCase):
         with tarfile.open(path) as archive:
             return {entry.name: archive.extractfile(entry).read().decode()
                     for entry in archive}
+
+    def test_release_of_cinder(self):
+        self.assertEqual('Cinder 24.2.0 (2024.1) on Python 3.12\n',
+                         self.collect()['cinder-k2/cinder.txt'])
+        self.machine.cinder = ['30.0.0']
+        self.assertRegex(self.collect()['cinder-k2/cinder.txt'],
+                         '^Cinder 30.0.0 on Python 3.12\nthe driver was not')
+        self.machine.cinder = []
+        self.assertEqual('no Cinder on Python 3.12\n',
+                         self.collect()['cinder-k2/cinder.txt'])
+
+    def test_python_that_cannot_be_run(self):
+        self.machine.failing['python3 -c'] = machine.Failed('no python3')
+        self.assertEqual('no python3\n',
+                         self.collect()['cinder-k2/cinder.txt'])
 
     def test_contents_of_the_archive(self):
         self.machine.write('/etc/cinder/cinder.conf', '[DEFAULT]\n')
