@@ -90,9 +90,10 @@ def collect_diagnostics(context: Context, _params: Mapping[str, Any]
     except unit_context.REPORTED_ERRORS as error:
         # The error belongs in the archive, too.
         check = f'{error}\n'
+    reports = {'check.txt': check, 'cinder.txt': _cinder(context)}
     return {'path': diagnostics.collect(
         context.machine, context.application, context.secret_file.name,
-        {'check.txt': check, 'cinder.txt': _cinder(context)}, context.passwords())}
+        reports, context.passwords())}
 
 
 #: All actions by name.

@@ -15,6 +15,7 @@ import unittest
 import yaml
 
 from tests.charm import CHARM
+from tools.releases import table
 
 
 class BundleTest(unittest.TestCase):
@@ -39,6 +40,16 @@ class BundleTest(unittest.TestCase):
             self.assertIn(application, self.bundle['applications'])
             if application == 'cinder-k2':
                 self.assertIn(endpoint, ours)
+
+    def test_openstack_is_that_of_ubuntu(self):
+        """Its packages are those that the tests have the versions of."""
+        self.assertEqual('ubuntu@24.04/stable', self.bundle['default-base'])
+        for name in ('keystone', 'cinder'):
+            application = self.bundle['applications'][name]
+            self.assertEqual(f'{table.ubuntu().release}/stable',
+                             application['channel'])
+            self.assertEqual('distro',
+                             application['options']['openstack-origin'])
 
     def test_the_charm_is_the_output_of_make_charm(self):
         platform, = self.about['platforms']

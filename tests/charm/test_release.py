@@ -98,7 +98,7 @@ class PathMachine(fakes.FakeMachine):
 
     def run(self, *command, seconds, **variables):
         done = subprocess.run(
-            [sys.executable, '-S', *command[1:]], text=True,
+            [sys.executable, '-S', *command[1:]], text=True, check=False,
             capture_output=True, timeout=seconds, env={
                 'PYTHONPATH': f'{self.path("/local")}:{self.path("/usr")}'})
         return machine.Result(done.returncode, done.stdout, done.stderr)
@@ -135,9 +135,7 @@ class FindTest(fakes.UnitCase):
         self.assertEqual('26.0.0', self.found())
 
     def test_package_that_is_being_replaced(self):
-        """Files of both versions may be there, or new ones may have no
-        contents yet.
-        """
+        """Its files are unpacked under other names, and then renamed."""
         self.add('/usr', '24.2.0')
         self.add('/usr', '26.0.0', 'PKG-INFO.dpkg-new')
         self.assertEqual('24.2.0', self.found())
