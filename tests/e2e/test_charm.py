@@ -16,7 +16,9 @@ import contextlib
 import functools
 import io
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +37,8 @@ from tools.cloud import settings
 from tools.cloud import stack
 from tools.cloud import state
 from tools import pack_charm
+from tools.releases import environments
+from tools.releases import table
 
 # What cinder.conf, YAML and shells would each like to change.
 PASSWORD = ' "pa$$w,o$rd\'; #%'
@@ -56,6 +60,8 @@ for wheel in map(pathlib.Path, sys.argv[1:]):
         path.name for path in pathlib.Path("/usr/local/lib").rglob("of_*.py")
     ]]))
 '''
+WARM_UP = ('from cinder import objects; objects.register_all(); '
+           'import cinder_k2.cmd.admin, cinder_k2.driver')
 # For Cinder to start, on a machine that is busy.
 SECONDS = 120
 
@@ -169,8 +175,11 @@ class WheelTest(CharmTest):
                          self.new_wheel('3')))
 
 
-class ChainTest(CharmTest):
+class Chain:
     """Charm, relation data, cinder.conf, cinder-volume, simulated array."""
+
+    #: Of the Python with Cinder, which is the system's on a real unit.
+    prefix = sys.prefix
 
     def setUp(self):
         super().setUp()
@@ -181,7 +190,7 @@ class ChainTest(CharmTest):
         # It keeps what it remembers beside its code.
         charm = self.place / 'charm'
         shutil.copytree(self.charm, charm)
-        self.unit = unit.Unit(self.place, charm)
+        self.unit = unit.Unit(self.place, charm, self.prefix)
         self.addCleanup(self.unit.close)
 
     def stop(self):
@@ -230,7 +239,7 @@ class ChainTest(CharmTest):
             'cinder']['/etc/cinder/cinder.conf']['sections']
         return state.render_common(
             self.run_of, said['backend_name'].split(','),
-            sys.prefix) + cinder_conf.render(sections)
+            self.prefix) + cinder_conf.render(sections)
 
     def test_from_a_mistake_to_volumes(self):
         """One unit from its install until cinder leaves it."""
@@ -305,3 +314,44 @@ class ChainTest(CharmTest):
                       lambda: len(cinder.pools.list()) >= 2):
             child.wait_ready(ready, SECONDS)
         return client.Watcher(cinder, log)
+
+
+def ubuntu_python():
+    """The Python with Ubuntu's packages, and why there is none."""
+    try:
+        return environments.of_ubuntu(), ''
+    except environments.BuildError as error:
+        return None, str(error)
+
+
+class UbuntuTest(Chain, CharmTest):
+    """With the versions of Cinder and libraries of Ubuntu 24.04."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        python, reason = ubuntu_python()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.prefix = str(python.parents[1])
+        # Keeps the byte code of what k2-admin imports: a unit writes none.
+        subprocess.run([python, '-c', WARM_UP], check=True,
+                       capture_output=True, cwd=cls.directory)
+
+    def check_secrecy(self):
+        """The charm names the release that it has found, too."""
+        super().check_secrecy()
+        cinder = table.ubuntu().versions['cinder']
+        self.assertRegex(self.unit.act('check-array')['cinder'],
+                         rf'^Cinder {re.escape(cinder)} \(2024\.1\) on ')
+
+
+class NewestTest(Chain, CharmTest):
+    """With the newest release, which takes as long again."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not os.environ.get('CHARM_NEWEST') and not ubuntu_python()[1]:
+            raise unittest.SkipTest('the charm with the newest Cinder: set '
+                                    'CHARM_NEWEST=1')

@@ -14,7 +14,6 @@
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -22,9 +21,7 @@ import sys
 from tests.e2e import hook_tools
 
 # All that a charm may change; it sees this machine below its own changes.
-LAYERS = ('/etc', '/run', '/var', sys.prefix)
-# Where Python of the unit has its programs: on a real one /usr/bin.
-BIN = pathlib.Path(sys.prefix, 'bin')
+LAYERS = ('/etc', '/run', '/var')
 MOUNT = '''
 set -e
 layers=$1
@@ -62,14 +59,16 @@ class Unit:
     :ivar model: what tests/e2e/hook_tools.py reads and writes
     """
 
-    def __init__(self, directory, charm):
+    def __init__(self, directory, charm, prefix=sys.prefix):
         """Lay out a machine.
 
+        :param prefix: of the Python that has Cinder: on a real one /usr
         :param directory: for its files; a file system that can be the upper
             layer of an overlay
         :param charm: the directory of the unpacked charm
         """
         self.charm = charm
+        self._prefix = prefix
         self._file = directory / 'model.json'
         self._bin = directory / 'bin'
         self._lay_out_programs()
@@ -79,7 +78,7 @@ class Unit:
             'version': '', 'failure': ''}
         self._holder = subprocess.Popen(
             ['unshare', '--mount', 'sh', '-c', MOUNT, 'sh',
-             directory / 'layers', *LAYERS],
+             directory / 'layers', *LAYERS, prefix],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
         line = self._holder.stdout.readline()
@@ -101,7 +100,7 @@ class Unit:
 
     def enter(self, *command, **variables):
         """A command, as one that runs on the machine of the unit."""
-        path = f'{self._bin}:{BIN}:/usr/sbin:/usr/bin:/sbin:/bin'
+        path = f'{self._bin}:{self._prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin'
         return ['nsenter', f'--mount=/proc/{self._holder.pid}/ns/mnt', '--',
                 'env', f'--chdir={self.charm}', f'PATH={path}',
                 *(f'{name}={value}' for name, value in variables.items()),
