@@ -50,7 +50,7 @@ filesystem_store_datadir = {folder}/tasks
 [oslo_concurrency]
 lock_path = {folder}/locks
 [paste_deploy]
-config_file = {folder}/paste.ini
+config_file = {folder}/glance-api-paste.ini
 """
 _PASTE = pathlib.Path(sys.prefix, 'etc', 'glance', 'glance-api-paste.ini')
 # What Keystone's middleware says of a request.
@@ -75,7 +75,7 @@ def write_files(folder):
         _CONFIG.format(folder=folder), encoding='utf-8')
     pipeline = _PASTE.read_text(encoding='utf-8').replace(
         ' unauthenticated-context ', ' context ')
-    pathlib.Path(folder, 'paste.ini').write_text(pipeline, encoding='utf-8')
+    pathlib.Path(folder, _PASTE.name).write_text(pipeline, encoding='utf-8')
 
 
 def serve(folder):
