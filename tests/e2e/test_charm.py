@@ -316,6 +316,7 @@ class Chain:
         return client.Watcher(cinder, log)
 
 
+@functools.cache
 def ubuntu_python():
     """The Python with Ubuntu's packages, and why there is none."""
     try:
