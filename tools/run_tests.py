@@ -196,7 +196,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
+def run_suite(suite: str, runner: Sequence[str] = (),
+              seconds: float = SUITE_SECONDS) -> Tally:
     """Run one suite and count its results.
 
     If a test has failed, the last lines of stderr are shown.
@@ -204,30 +205,34 @@ def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream, in
         place of the suite's own
+    :param seconds: when to stop it
     """
     # k2-sim is a separate project with its own tests and settings.
     place = ROOT / SIMULATOR if suite in (SIMULATOR, BROWSER) else ROOT
     tally = run_command(
         suite, [sys.executable, '-m', *(
-            runner or RUNNERS.get(suite, STESTR))], place, environment(suite))
+            runner or RUNNERS.get(suite, STESTR))], place, environment(suite),
+        seconds=seconds)
     keep(suite, tally.failures)
     return tally
 
 
 def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
-                variables: Mapping[str, str]) -> Tally:
+                variables: Mapping[str, str],
+                seconds: float = SUITE_SECONDS) -> Tally:
     """Run a command that writes a subunit stream, and count the results.
 
     :param suite: its name in the output
     :param place: the directory to run it in
     :param variables: the environment of the command
+    :param seconds: when to stop it
     """
     print(f'== {suite} tests', flush=True)
     tally = Tally()
     begin = time.monotonic()
     with tempfile.TemporaryFile('w+', errors='replace') as chatter:
         with subprocess.Popen(  # nosec B603
-                ['timeout', f'--kill-after={END_SECONDS}', str(SUITE_SECONDS),
+                ['timeout', f'--kill-after={END_SECONDS}', str(seconds),
                  *command], cwd=place, env=variables, stdout=subprocess.PIPE,
                 stderr=chatter, start_new_session=True) as process:
             try:
@@ -237,7 +242,7 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
                 end(process)
                 raise
         if process.returncode in TOO_LONG:
-            tally.fail(f'stopped after {SUITE_SECONDS} s')
+            tally.fail(f'stopped after {seconds} s')
         if process.returncode and not tally.failed:
             tally.fail(f'{shlex.join(command)} ended with status'
                        f' {process.returncode}')

@@ -122,11 +122,12 @@ class EndTest(unittest.TestCase):
 
 class CommandTest(unittest.TestCase):
 
-    def run_command(self, script):
+    def run_command(self, script, **limits):
         """Run a suite that is a shell script; return the results."""
         with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
             return run_tests.run_command(
-                'unit', ['sh', '-c', script], pathlib.Path(), {**os.environ})
+                'unit', ['sh', '-c', script], pathlib.Path(), {**os.environ},
+                **limits)
 
     def test_a_suite_that_cannot_run(self):
         self.assertEqual(['no test was run'],
@@ -135,9 +136,8 @@ class CommandTest(unittest.TestCase):
     def test_a_suite_that_does_not_end(self):
         """It gets SIGTERM, and is killed if it ignores that."""
         for script in ('sleep 1000', 'trap "" TERM; sleep 1000; sleep 1000'):
-            with mock.patch.multiple(
-                    run_tests, SUITE_SECONDS=0.1, END_SECONDS=0.1):
-                found = self.run_command(script)
+            with mock.patch.object(run_tests, 'END_SECONDS', 0.1):
+                found = self.run_command(script, seconds=0.1)
             self.assertEqual(['no test was run', 'stopped after 0.1 s'],
                              found.failures)
 
