@@ -24,6 +24,7 @@ import json
 import os
 import random
 import sys
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
@@ -37,8 +38,10 @@ from cinder import policy  # noqa: E402
 from cinder_k2.array import ArraySnapshot  # noqa: E402
 from cinder_k2.array import ArrayVolume  # noqa: E402
 from cinder_k2.driver.db import provider_id  # noqa: E402
+from cinder_k2 import polling  # noqa: E402
 from tests.functional import backend  # noqa: E402
 from tests.functional import cinder_env  # noqa: E402
+from tests.functional import clocks  # noqa: E402
 from tests.functional import lock_order  # noqa: E402
 
 HOSTS = 3
@@ -174,9 +177,10 @@ class Mix:
 class Member:
     """Carries out orders; each method is one and its result the answer."""
 
-    def __init__(self, k2, watch):
+    def __init__(self, k2, watch, clock):
         self._k2 = k2
         self._watch = watch
+        self._clock = clock
 
     def mix(self, seed, count):
         """So many random operations in each of a few threads."""
@@ -246,6 +250,11 @@ class Member:
         return {'errors': sum(row.status == 'error'
                               for row in self._k2.volumes())}
 
+    def reconcile(self):
+        """Let one interval of reconciliation pass."""
+        self._clock.reconcile(self._k2)
+        return {}
+
     def detach(self):
         """End all attachments."""
         for row in self._k2.volumes():
@@ -299,8 +308,11 @@ def main(state, name, port, address, protocol, options):
     # Or two threads would do it at once.
     policy.init()
     watch = lock_order.Watch()
-    with watch.installed():
-        member = Member(k2, watch)
+    # Pauses take their time: members wait for each other.
+    clock = clocks.SkippingClock()
+    with watch.installed(), mock.patch.object(
+            polling.Clock, 'monotonic', lambda _: clock.monotonic()):
+        member = Member(k2, watch, clock)
         tell({'up': k2.start(), 'service': k2.service_id,
               'cluster': k2.manager.cluster})
         for line in sys.stdin:

@@ -20,7 +20,6 @@ import contextlib
 import itertools
 import logging
 import sys
-import time
 from typing import Any
 from unittest import mock
 
@@ -32,6 +31,7 @@ from tests import arrays
 from tests import contexts
 from tests.functional import backend
 from tests.functional import cinder_env
+from tests.functional import clocks
 from tests.functional import learned
 from tests.functional import lock_order
 
@@ -69,28 +69,6 @@ class Log(logging.Handler):
         return [r.getMessage() for r in self.records
                 if r.levelno >= level and r.name.startswith(logger)]
 
-
-class SkippingClock:
-    """A clock on which the driver's pauses take no time.
-
-    :param slept: seconds of earlier pauses
-    """
-
-    def __init__(self, slept: float = 0.0) -> None:
-        self.slept = slept
-
-    def monotonic(self) -> float:
-        """The machine's clock and all pauses that were skipped."""
-        return time.monotonic() + self.slept
-
-    def sleep(self, seconds: float) -> None:
-        """Let another thread run, and advance by ``seconds``."""
-        self.slept += seconds
-        time.sleep(0)
-
-
-# Seconds: the default of k2_reconciliation_interval.
-_INTERVAL = 600.0
 
 # The maximum of REST calls of an operation, in all cases without faults. The
 # exact numbers of the usual cases are in test_budgets.
@@ -158,13 +136,13 @@ class FunctionalTest(testtools.TestCase):
     # For tests of rows without ids, and others that pay for look-ups.
     keeps_budgets = True
     # Time continues from test to test: they share back ends, which cache.
-    _clock = SkippingClock()
+    _clock = clocks.SkippingClock()
 
     def setUp(self) -> None:
         super().setUp()
         self.log = Log()
         self._capture_log()
-        self.clock = SkippingClock(FunctionalTest._clock.slept)
+        self.clock = clocks.SkippingClock(FunctionalTest._clock.slept)
         FunctionalTest._clock = self.clock
         patch = mock.patch.multiple(
             polling.Clock, sleep=lambda _, s: self.clock.sleep(s),
@@ -339,10 +317,7 @@ class FunctionalTest(testtools.TestCase):
 
         :param services: those of this test by default
         """
-        for _ in range(3):
-            self.clock.slept += _INTERVAL / 3
-            for service in services or (self.backend,):
-                service.stats()
+        self.clock.reconcile(*(services or (self.backend,)))
 
     # Objects on the array
 
