@@ -29,6 +29,7 @@ from oslo_utils import units
 
 from cinder_k2 import array as k2_array
 from cinder_k2.cmd import backends
+from cinder_k2.driver import unknown_options
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2.transport import fc
@@ -67,13 +68,15 @@ def _begin(pool: futures.Executor, name: str, seconds: float
     except backends.ConfigurationError as error:
         problem = _note('configuration', error)
         return lambda: {'backend': name, 'protocol': None, 'targets': [],
-                        **_blank(None), 'problems': [problem]}
+                        **_blank(None), 'problems': [problem],
+                        'warnings': _unknown_options(name)}
     own = _Look(backend, backend.own, seconds)
     targets = [_Look(backend, place, seconds) for place in backend.targets]
     reports = [pool.submit(look.run) for look in (own, *targets)]
 
     def finish() -> Report:
         report, *others = [one.result() for one in reports]
+        report['warnings'] += _unknown_options(name)
         for place, other in zip(backend.targets, others):
             for where, notes in own.peers.get(place.backend_id, {}).items():
                 other[where] += notes
@@ -82,6 +85,11 @@ def _begin(pool: futures.Executor, name: str, seconds: float
                             for place, other in zip(backend.targets, others)]}
 
     return finish
+
+
+def _unknown_options(name: str) -> list[Report]:
+    return [_note('configuration', text)
+            for text in unknown_options.texts(name)]
 
 
 def _blank(address: str | None) -> Report:

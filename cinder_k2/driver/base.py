@@ -48,6 +48,7 @@ from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver import stats
+from cinder_k2.driver import unknown_options
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import transport
@@ -96,6 +97,8 @@ class K2Driver(driver.VolumeDriver):
 
         :raises InvalidInput: an option is missing or wrong
         """
+        for text in unknown_options.texts(self.configuration.config_group):
+            LOG.warning('%s', text)
         settings = config.rest_settings(self.configuration)
         primary = self._operations(settings)
         targets: dict[str, ArrayOperations] = {}

@@ -398,6 +398,20 @@ class CheckTest(AdminTest):
         self.assertIn('correct k2_iscsi_cidrs', report['problems'][1]['text'])
         self.assertEqual('ONLINE', report['array']['state'])
 
+    def test_options_that_nothing_reads(self) -> None:
+        """They stop nothing, also where one leaves a required one unset."""
+        self.only(k2_clone_strategy='thin')
+        fine, (report,) = self.check()
+        self.assertEqual([], report['problems'])
+        warning, = report['warnings']
+        self.assertEqual('configuration', warning['kind'])
+        self.assertIn('Did you mean k2_clone_strategies?', warning['text'])
+        self.only(san_password='', san_pasword='quite-secret')
+        report = self.problem('configuration', 'Set san_password')
+        warning, = report['warnings']
+        self.assertIn('Did you mean san_password?', warning['text'])
+        self.assertNotIn('quite-secret', str(report))
+
     def test_options_that_make_no_sense(self) -> None:
         """The others are checked, in the order of the file."""
         self.enable('bad', self.backend.name,

@@ -45,6 +45,7 @@ from cinder_k2.driver.operations import snapshot_connections
 from cinder_k2.driver.operations import unmanaging
 from cinder_k2.driver.operations import volumes
 from cinder_k2.driver import stats
+from cinder_k2.driver import unknown_options
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import transport
@@ -688,6 +689,17 @@ class SetupTest(BaseTestCase):
         driver.configuration.safe_get.assert_called_with(
             'volume_backend_name')
         self.assertEqual('gold', stats.Statistics.call_args.args[2])
+
+    def test_unknown_options_are_logged_even_if_others_are_missing(self):
+        self.replace(unknown_options, 'texts', mock.Mock(
+            return_value=['san_pasword']))
+        self.function(config, 'rest_settings').side_effect = (
+            exception.InvalidInput(reason='Set san_password'))
+        with self.assertLogs(base.LOG.logger, 'WARNING') as logged:
+            self.raised(exception.InvalidInput, self.a_driver().do_setup,
+                        None)
+        self.assertIn('san_pasword', logged.output[0])
+        unknown_options.texts.assert_called_once_with('k2')
 
     # check_for_setup_error
 
