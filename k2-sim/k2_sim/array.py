@@ -31,6 +31,7 @@ import msgspec
 
 from k2_sim.access import accounts
 from k2_sim.access import limiter
+from k2_sim.access import login_throttle
 from k2_sim.access import roles
 from k2_sim.access import users as users_module
 from k2_sim.api import service
@@ -127,6 +128,7 @@ class Array:
             (users_module.User(login, password, role), *users),
             control_user, flex)
         self._limiter = limiter.Limiter(self.behaviors, self.clock)
+        self._throttle = login_throttle.LoginThrottle(self.clock)
         self._visibility = visibility.Visibility(self.clock)
         self._publisher: publisher_module.Publisher | None = None
         self._service = service.Service(
@@ -296,8 +298,11 @@ class Array:
     @contextlib.contextmanager
     def exchange(self, method: str, path: str, query: str = '',
                  headers: Mapping[str, str] | None = None,
-                 body: bytes = b'') -> Iterator[Exchange]:
+                 body: bytes = b'', address: str = '') -> Iterator[Exchange]:
         """The reply to one request, and how to deliver it.
+
+        address: the caller's; each has its own count of wrong passwords.
+
 
         For adapters: wait for exchange.commit as settled() does, and sleep
         exchange.delay, both inside the block, so that the journal counts
@@ -306,13 +311,14 @@ class Array:
         request = Request(
             method.upper(), urllib.parse.unquote(path), query,
             {name.lower(): value
-             for name, value in (headers or {}).items()}, body)
+             for name, value in (headers or {}).items()}, body,
+            address=address)
         if self._publisher is not None:
             # Earlier changes by this thread do not belong to this request.
             self._publisher.taken()
         aside = self._aside(request)
         if aside is not None:
-            yield self._awaiting(Exchange(aside))
+            yield self._awaiting(aside)
             return
         entry = self.core.journal.enter(
             request.method, request.path, query,
@@ -345,24 +351,58 @@ class Array:
         return msgspec.structs.replace(
             exchange, commit=commit, publication=publication)
 
-    def _aside(self, request: Request) -> Response | None:
-        """The reply, if the request is not for the API of the array."""
+    def body_limit(self, path: str, headers: Mapping[str, str]) -> int:
+        """The most bytes of a body that are worth reading.
+
+        None of a caller without valid credentials, who is refused anyway.
+
+        path is as in the URL; header names are in lower case.
+        """
+        path = urllib.parse.unquote(path)
+        if console_module.serves(path):
+            return console_module.LARGEST_BODY
+        header = headers.get('authorization', '')
+        try:
+            if control_api.serves(path):
+                self._controller(path, header)
+            else:
+                self._accounts.admit(path, header)
+        except errors.ApiError:
+            return 0
+        return messages.LARGEST_BODY
+
+    def _aside(self, request: Request) -> Exchange | None:
+        """The exchange, if the request is not for the API of the array."""
         if control_api.serves(request.path):
-            return _replied(request, lambda: self._controlled(request))
+            response = _replied(request, lambda: self._controlled(request))
+            return Exchange(response, self._penalty(request, response.status))
         if console_module.serves(request.path):
-            return self.console.answer(request)
+            return Exchange(self.console.answer(request))
         return None
 
     def _controlled(self, request: Request) -> Response:
-        header = request.headers.get('authorization', '')
-        if request.path in (peering.PATH, peering.DATA_PATH):
+        user = self._controller(
+            request.path, request.headers.get('authorization', ''))
+        if _is_of_peer(request.path):
             # The account of a peer must be allowed to replicate.
-            user = self._accounts.users.authenticate(header)
             roles.check(user.role, request.method, replicas.SESSIONS)
             request = msgspec.structs.replace(request, role=user.role)
-        else:
-            self._accounts.controllers.authenticate(header)
         return control_api.answer(self.control, request)
+
+    def _controller(self, path: str, header: str) -> users_module.User:
+        """The user of a request to the control API; raises ApiError."""
+        users = self._accounts.users if _is_of_peer(path) \
+            else self._accounts.controllers
+        return users.authenticate(header)
+
+    def _penalty(self, request: Request, status: int) -> float:
+        """Seconds to hold back the reply to a wrong password.
+
+        None where there was no password: clients first ask without one.
+        """
+        if status != 401 or not request.headers.get('authorization'):
+            return 0.0
+        return self._throttle.fail(request.address)
 
     def _answered(self, request: Request,
                   entry: journal_module.Entry) -> Exchange:
@@ -384,13 +424,13 @@ class Array:
                 raise errors.no_resource()
             request = known_requests.admit(Request(
                 request.method, path, request.query, request.headers,
-                request.body, user.role, user.login),
+                request.body, user.role, user.login, request.address),
                 self.behaviors.refuse_unlisted, self.behaviors.refuse_only)
             roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
             return Exchange(
                 messages.refusal(exc.status, exc.message),
-                self.core.faults.delay(),
+                self.core.faults.delay() + self._penalty(request, exc.status),
                 'reset' if isinstance(exc, errors.DroppedError) else '')
         self.outages.settle()
         plan = self.core.faults.plan(
@@ -494,6 +534,11 @@ class Array:
                 .startswith(_WITH_COPIES)):
             return True
         return self.links.may_wait(path)
+
+
+def _is_of_peer(path: str) -> bool:
+    """Whether another array sends such a request."""
+    return path in (peering.PATH, peering.DATA_PATH)
 
 
 def _replied(request: Request, answer: Callable[[], Response]) -> Response:

@@ -89,19 +89,21 @@ class _Waiters:
 
 async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
                 receive: Receive, send: Send) -> None:
-    body = await _body(receive)
-    if body is None:
-        return
-    if len(body) > messages.LARGEST_BODY:
-        await _reply(Exchange(messages.too_large()), receive, send)
-        return
     headers = {name.decode('latin-1'): value.decode('latin-1')
                for name, value in scope['headers']}
     path = (scope.get('raw_path') or scope['path'].encode()).decode('latin-1')
     path = path.partition('?')[0]
+    # What a stranger sends is not kept in memory.
+    limit = array.body_limit(path, headers)
+    body = await _body(receive, limit) if limit else b''
+    if body is None:
+        return
+    if len(body) > limit:
+        await _reply(Exchange(messages.too_large(limit)), receive, send)
+        return
     manager = array.exchange(
         scope['method'], path, scope['query_string'].decode('latin-1'),
-        headers, body)
+        headers, body, (scope.get('client') or ('',))[0])
     if not array.may_wait(path):
         with manager as exchange:
             await _deliver(await _settled(exchange, waiters), receive, send)
@@ -138,7 +140,7 @@ async def _deliver(exchange: Exchange, receive: Receive,
         await _reply(exchange, receive, send)
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def _body(receive: Receive, limit: int) -> bytes | None:
     """The body, or None if the caller went away before its end.
 
     One that is too large is read to its end, so that the caller hears of
@@ -150,7 +152,7 @@ async def _body(receive: Receive) -> bytes | None:
         if message['type'] != 'http.request':
             return None
         body += message.get('body', b'')
-        del body[messages.LARGEST_BODY + 1:]
+        del body[limit + 1:]
         if not message.get('more_body'):
             return bytes(body)
 

@@ -16,6 +16,7 @@ import dataclasses
 import ipaddress
 import os
 import pathlib
+import resource
 import socket
 import sys
 
@@ -27,6 +28,10 @@ from k2_sim.config import reading
 from k2_sim.config.settings import Peers
 from k2_sim.config.settings import Settings
 from k2_sim.initial import archive
+
+
+# Beyond it, programs that close all files before they begin take seconds.
+_MOST_FILES = 2 ** 20
 
 
 class StartError(Exception):
@@ -85,6 +90,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
 
     Raises StartError, SettingsError, StateError, DataPlaneError and OSError.
     """
+    _raise_file_limit()
     _make_directory(directory)
     listener = stack.enter_context(_listen(*settings.listen))
     saved = _saved(settings)
@@ -107,6 +113,15 @@ def prepare(settings: Settings, directory: pathlib.Path,
         say(f'k2-sim: iSCSI target {exports.target} on portals'
             f' {", ".join(exports.portals)}')
     return made
+
+
+def _raise_file_limit() -> None:
+    """Allow as many connections as the system does."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY \
+        else min(hard, _MOST_FILES)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _make_directory(path: pathlib.Path) -> None:

@@ -12,12 +12,12 @@
 
 """Sessions of the console pages."""
 
-import collections
 import dataclasses
 import hmac
 import secrets
 import threading
 
+from k2_sim.access import login_throttle
 from k2_sim.access import users as users_module
 from k2_sim import clock as clock_module
 from k2_sim import errors
@@ -25,9 +25,6 @@ from k2_sim import errors
 # Seconds of the array's clock.
 LIFE = 8 * 3600.0
 KEPT = 100
-# Wrong passwords in a number of seconds, after which logins are refused.
-TRIES = 10
-TRIES_SECONDS = 60.0
 _BYTES = 32
 
 
@@ -59,24 +56,18 @@ class Logins:
         self._users = users
         self._clock = clock
         self._logins: dict[str, Login] = {}
-        self._failures: collections.deque[float] = collections.deque(
-            maxlen=TRIES)
+        self._throttle = login_throttle.LoginThrottle(clock)
         self._lock = threading.Lock()
 
-    def open(self, login: str, password: str) -> Login:
+    def open(self, login: str, password: str, address: str) -> Login:
         """A new session; the oldest is dropped if there are too many.
 
-        Raises ApiError: 401 for a wrong password, 429 after too many.
+        Raises ApiError: 401 for a wrong password, 429 after too many from
+        this address.
         """
+        user = self._check(login, password, address)
         now = self._clock.monotonic()
         with self._lock:
-            self._check_tries(now)
-            try:
-                user = self._users.check(login, password)
-            except errors.ApiError as exc:
-                self._failures.append(now)
-                raise errors.ApiError(
-                    401, 'Login or password is wrong') from exc
             if len(self._logins) == KEPT:
                 del self._logins[next(iter(self._logins))]
             made = Login(user, secrets.token_urlsafe(_BYTES),
@@ -84,11 +75,17 @@ class Logins:
             self._logins[made.token] = made
         return made
 
-    def _check_tries(self, now: float) -> None:
-        if (len(self._failures) == TRIES
-                and now - self._failures[0] < TRIES_SECONDS):
+    def _check(self, login: str, password: str, address: str
+               ) -> users_module.User:
+        if self._throttle.is_exhausted(address):
             raise errors.ApiError(
                 429, 'Too many wrong passwords; try again in a minute')
+        try:
+            return self._users.check(login, password)
+        except errors.ApiError as exc:
+            self._throttle.fail(address)
+            raise errors.ApiError(
+                401, 'Login or password is wrong') from exc
 
     def find(self, token: str) -> Login:
         """The session of a cookie; raises ApiError (401)."""

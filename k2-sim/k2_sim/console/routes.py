@@ -54,8 +54,9 @@ _SECURITY = {
     'Cross-Origin-Resource-Policy': 'same-origin',
     'Referrer-Policy': 'no-referrer',
     'X-Content-Type-Options': 'nosniff'}
-# Limit of a request; no view needs more.
+# Limits of a request; no view and no action needs more.
 _LONGEST_QUERY = 20000
+LARGEST_BODY = 2 ** 16
 
 
 def serves(path: str) -> bool:
@@ -190,7 +191,8 @@ def _log_in(page: _Page, request: Request) -> Response:
     if not isinstance(body, dict) or not all(
             isinstance(body.get(name), str) for name in ('login', 'password')):
         raise errors.refused('The body must have login and password')
-    made = page.logins.open(body['login'], body['password'])
+    made = page.logins.open(body['login'], body['password'],
+                            request.address)
     return _with_cookie(page, request, made.token, logins_module.LIFE,
                         messages.reply(200, _shown(made)))
 

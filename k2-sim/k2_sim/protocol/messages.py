@@ -35,7 +35,10 @@ _PIECES_A_SECOND = 10
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request; header names in lower case, query as it was sent."""
+    """One request; header names in lower case, query as it was sent.
+
+    address: the caller's, empty if the request came by no network.
+    """
 
     method: str
     path: str
@@ -44,6 +47,7 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b''
     role: str = ''
     login: str = ''
+    address: str = ''
 
     def json(self) -> Any:
         """The body, which POST and PATCH must declare as JSON (CON-5)."""
@@ -147,6 +151,6 @@ def url_too_long() -> Response:
     return refusal(414, f'A URL has at most {LONGEST_URL} bytes')
 
 
-def too_large() -> Response:
-    """The reply to a body that is too large."""
-    return refusal(413, f'A request has at most {LARGEST_BODY} bytes')
+def too_large(limit: int) -> Response:
+    """The reply to a body of more bytes than a limit."""
+    return refusal(413, f'A request has at most {limit} bytes')

@@ -22,6 +22,7 @@ import socket
 import ssl
 import stat
 import threading
+import time
 
 import fixtures
 import requests
@@ -231,6 +232,19 @@ class RealTime:
             (reply.status_code, reply.json()['error_msg']))
         self.assertEqual(200, self.call('GET', 'volumes').status_code)
 
+    def test_body_of_a_stranger(self):
+        """However large it is, a 401; then the client can continue."""
+        self.session.auth = ('admin', 'no')
+        self.assertEqual(401, self.call(
+            'POST', 'volumes', data=bytes(2 ** 24)).status_code)
+        self.session.auth = ('admin', 'admin')
+        self.assertEqual(200, self.call('GET', 'volumes').status_code)
+
+    def test_body_of_a_login_that_is_too_large(self):
+        reply = self.session.post(
+            f'{self.url}/console/session', data=bytes(2 ** 16 + 1))
+        self.assertEqual(413, reply.status_code)
+
     def test_connections_are_kept(self):
         connection = http.client.HTTPConnection(
             self.url.rpartition('/')[2], timeout=60)
@@ -285,6 +299,70 @@ class TestServer(RealTime, Conversation, Transport):
                         b'Content-Length: x\r\n\r\n')
             self.assertIn(b' 400 ', raw.recv(100))
 
+    def connect(self):
+        """A connection without anything that helps."""
+        raw = socket.create_connection(
+            ('127.0.0.1', int(self.url.rpartition(':')[2])), timeout=20)
+        self.addCleanup(raw.close)
+        return raw
+
+    @staticmethod
+    def all_of(raw):
+        """What comes until the end of a connection."""
+        received = b''
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            while part := raw.recv(2 ** 16):
+                received += part
+        return received
+
+    def test_endless_head(self):
+        """In headers as in the URL, one value or many."""
+        for start, more in ((b'GET /', b'a'), (b'GET / HTTP/1.1\r\na: ', b'a'),
+                            (b'GET / HTTP/1.1\r\n', b'a: b\r\n')):
+            raw = self.connect()
+            raw.sendall(start)
+            sent = 0
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                while sent < 64 * uvicorn_options.LONGEST_HEAD:
+                    sent += raw.send(more * 10000)
+            self.assertLess(sent, 64 * uvicorn_options.LONGEST_HEAD)
+        self.assertEqual(200, self.call('GET', '').status_code)
+
+    def test_head_of_the_largest_size(self):
+        """More than one piece, and refused by none but the application."""
+        url = '/api/v2/volumes?x='.ljust(
+            uvicorn_options.LONGEST_HEAD - 1000, 'x')
+        self.assertEqual(414, self.session.get(
+            self.url + url, timeout=60).status_code)
+
+    def test_requests_that_do_not_come(self):
+        """Their connections end; one that waits for its reply does not."""
+        self.useFixture(fixtures.MockPatchObject(
+            uvicorn_options, 'REQUEST_SECONDS', 0.3))
+        token = base.authorization()['Authorization'].encode()
+        head = (b'POST /api/v2/volumes HTTP/1.1\r\nHost: a\r\n'
+                b'Content-Length: 100\r\n')
+        for part in (b'', b'POST /api', head, head + b'\r\n' + b'x' * 50,
+                     head + b'Authorization: ' + token + b'\r\n\r\n',
+                     b'\r\n'):
+            raw = self.connect()
+            raw.sendall(part)
+            self.assertNotIn(b' 200 ', self.all_of(raw), part)
+        self.array.control.set_latency(0.6)
+        self.assertEqual(200, self.call('GET', '').status_code)
+
+    def test_time_begins_anew_with_each_request(self):
+        self.useFixture(fixtures.MockPatchObject(
+            uvicorn_options, 'REQUEST_SECONDS', 0.4))
+        with k2_sim.Server(self.array) as server:
+            self.url = server.url
+            raw = self.connect()
+            for _ in range(4):
+                raw.sendall(b'GET /console/app.js HTTP/1.1\r\n')
+                time.sleep(0.2)
+                raw.sendall(b'Host: a\r\n\r\n')
+                self.assertIn(b'HTTP/1.1 ', raw.recv(2 ** 20))
+
     def test_stop_breaks_what_is_open(self):
         with k2_sim.Server(self.array) as server:
             self.session.get(f'{server.url}/api/v2')
@@ -334,6 +412,25 @@ class TestTls(Conversation, Transport):
 
 class TestAsgi(testtools.TestCase):
     """The application without a server."""
+
+    def test_body_of_a_stranger_is_not_read(self):
+        array = k2_sim.Array()
+        self.addCleanup(array.close)
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        async def receive():
+            raise AssertionError('the body is read')
+
+        for path in ('/api/v2/volumes', '/sim/v1/restore', '/nowhere'):
+            asyncio.run(k2_sim.asgi_app(array)({
+                'type': 'http', 'method': 'POST', 'path': path,
+                'query_string': b'', 'headers': [], 'client': None},
+                receive, send))
+            self.assertEqual(401, sent.pop(0)['status'])
+            sent.clear()
 
     def test_a_caller_that_goes_away(self):
         """Sending stops as soon as the client disconnects."""

@@ -111,6 +111,16 @@ class TestService(SimTest):
             ready[3], 'host_groups', verify=authority).json()['total'])
         self.stop(process, signal.SIGINT)
 
+    def test_limit_of_open_files(self):
+        """As many connections as the system allows."""
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE,
+                        resource.getrlimit(resource.RLIMIT_NOFILE))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        process, _, _ = self.start('--no-tls')
+        soft, _ = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        self.assertEqual(min(hard, 2 ** 20), soft)
+
     def test_restore(self):
         """One service starts with what another one saved."""
         process, ready, lines = self.start('--no-tls', '--name', 'k2-x')

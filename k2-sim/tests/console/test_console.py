@@ -21,6 +21,7 @@ import ddt
 import fixtures
 
 import k2_sim
+from k2_sim.access import login_throttle
 from k2_sim.console import history
 from k2_sim.console import logins
 from tests import base
@@ -36,6 +37,7 @@ class Visitor:
         self.array = array
         self.page = page
         self.origin = origin
+        self.address = ''
         self.cookie = ''
         self.proof = ''
 
@@ -46,8 +48,9 @@ class Visitor:
                 'Content-Type': base.JSON, 'X-Console-Proof': self.proof,
                 **headers}
         data = b'' if body is None else json.dumps(body).encode()
-        return self.array.handle(
-            method, f'{self.page}/{path}', query, sent, data)
+        with self.array.exchange(method, f'{self.page}/{path}', query, sent,
+                                 data, self.address) as exchange:
+            return exchange.settled().response
 
     def log_in(self, login='admin', password='admin'):
         reply = self.ask('POST', 'session',
@@ -211,11 +214,21 @@ class TestSessions(ConsoleTest):
 
     def test_tries(self):
         visitor = Visitor(self.array)
-        for _ in range(logins.TRIES):
+        for _ in range(login_throttle.TRIES):
             self.assertEqual(401, visitor.log_in('admin', 'no').status)
         self.assertEqual(429, visitor.log_in().status)
         self.visitor.feed('overview')
-        self.clock.advance(logins.TRIES_SECONDS)
+        self.clock.advance(login_throttle.TRIES_SECONDS)
+        self.assertEqual(200, visitor.log_in().status)
+
+    def test_tries_of_a_stranger(self):
+        """They do not lock anybody out who comes from elsewhere."""
+        visitor = Visitor(self.array)
+        visitor.address = '192.0.2.1'
+        for _ in range(login_throttle.TRIES):
+            self.assertEqual(401, visitor.log_in('admin', 'no').status)
+        self.assertEqual(429, visitor.log_in().status)
+        visitor.address = '192.0.2.2'
         self.assertEqual(200, visitor.log_in().status)
 
     def test_a_session_ends(self):
