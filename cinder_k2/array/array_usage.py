@@ -28,6 +28,8 @@ T = typing.TypeVar('T')
 # Seconds. Statistics are requested again in a minute.
 _PATIENCE = 60.0
 _PATIENCE_FOR_MORE = 10.0
+# Cinder waits for the statistics of an array that accepts no connection.
+_OUTAGE = 8.0
 _LIFETIME = 300.0
 
 # A capacity beyond this many KiB is a wrong value.
@@ -152,7 +154,7 @@ class UsageReader:
         :raises rest.RestError: the array reports no capacity
         :raises ArrayNotSupported: it reports an invalid one
         """
-        with self._client.deadline(_PATIENCE):
+        with self._client.deadline(_PATIENCE, outage=_OUTAGE):
             capacity = self._client.capacity()
         if not 0 < capacity.total <= _LARGEST:
             raise exceptions.ArrayNotSupported(

@@ -19,6 +19,7 @@ invalid arguments.
 import argparse
 from collections.abc import Iterator
 from collections.abc import Sequence
+from concurrent import futures
 import contextlib
 import json
 import logging
@@ -103,6 +104,10 @@ class _Console:
 
     def __init__(self) -> None:
         self.status = 0
+
+    def say(self, text: str) -> None:
+        """Print what the command is doing."""
+        print(f'k2-admin: {text}', file=sys.stderr, flush=True)
 
     def error(self, text: str) -> None:
         """Print an error, in one line, and remember it."""
@@ -239,7 +244,8 @@ def _check(options: argparse.Namespace, console: _Console,
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import check
 
-    reports += check.check(backends.choose(options.backend), options.timeout)
+    reports += check.check(backends.choose(options.backend), options.timeout,
+                           console.say)
     if not all(map(check.is_fine, reports)):
         console.status = 1
 
@@ -293,11 +299,17 @@ def _sites(names: Sequence[str], console: _Console
            ) -> 'list[backends_module.Site]':
     """The arrays of the back ends, each once."""
     from cinder_k2.cmd import backends
+    from cinder_k2.cmd import progress
 
     sites: dict[str, Any] = {}
-    for place in _places(names, console):
+    places = list(_places(names, console))
+    with futures.ThreadPoolExecutor(backends.MOST_AT_ONCE) as pool:
+        opened = [pool.submit(backends.open_site, place) for place in places]
+        progress.wait({one: place.address for one, place
+                       in zip(opened, places)}, console.say)
+    for place, one in zip(places, opened):
         with _errors(console, [place.label]):
-            site = backends.open_site(place)
+            site = one.result()
             known = sites.setdefault(site.array.system.id, site)
             if known is not site:
                 known.backends.append(place.label)

@@ -35,6 +35,11 @@ from cinder_k2.driver import config
 from cinder_k2 import rest
 
 _OURS = 'cinder_k2.driver.'
+#: Seconds after which a command gives up on an array that accepts no
+#: connection, or whose name is unknown.
+OUTAGE = 3.0
+#: Arrays that a command asks at once.
+MOST_AT_ONCE = 16
 
 
 class ConfigurationError(Exception):
@@ -194,6 +199,6 @@ def open_site(place: Place) -> Site:
     client = rest.Client(place.settings)
     array = k2_array.Array(client, place.retention_policy)
     with client.deadline(place.settings.connect_timeout
-                         + place.settings.read_timeout):
+                         + place.settings.read_timeout, outage=OUTAGE):
         array.system.check()
     return Site([place.label], client, array)

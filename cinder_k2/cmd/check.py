@@ -29,6 +29,7 @@ from oslo_utils import units
 
 from cinder_k2 import array as k2_array
 from cinder_k2.cmd import backends
+from cinder_k2.cmd import progress
 from cinder_k2.driver import unknown_options
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -36,6 +37,8 @@ from cinder_k2.transport import fc
 from cinder_k2.transport import iscsi
 
 Report = dict[str, typing.Any]
+# Checks that run, with the address of the array of each.
+_Pending = dict[futures.Future[Report], str]
 
 # The kind of an error; the first match applies.
 _KINDS: tuple[tuple[type[rest.RestError], str], ...] = (
@@ -45,23 +48,26 @@ _KINDS: tuple[tuple[type[rest.RestError], str], ...] = (
     (rest.Unreachable, 'unreachable'))
 # Roles that suffice (ERR-5, section 7.1 of the rulebook).
 _ROLES = ('root', 'admin', 'mgmt-app')
-_MOST_AT_ONCE = 16
 _KIB_PER_TIB = units.Gi
 
 
-def check(names: Sequence[str], seconds: float) -> list[Report]:
+def check(names: Sequence[str], seconds: float,
+          say: Callable[[str], object]) -> list[Report]:
     """Check the arrays of back ends, concurrently.
 
     :param names: sections of ``cinder.conf``
     :param seconds: for each array
+    :param say: receives what is still waited for
     """
-    with futures.ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
-        pending = [_begin(pool, name, seconds) for name in names]
-        return [finish() for finish in pending]
+    pending: _Pending = {}
+    with futures.ThreadPoolExecutor(backends.MOST_AT_ONCE) as pool:
+        finishes = [_begin(pool, name, seconds, pending) for name in names]
+        progress.wait(pending, say)
+        return [finish() for finish in finishes]
 
 
-def _begin(pool: futures.Executor, name: str, seconds: float
-           ) -> Callable[[], Report]:
+def _begin(pool: futures.Executor, name: str, seconds: float,
+           pending: _Pending) -> Callable[[], Report]:
     """Start the check of one back end; return a function for its report."""
     try:
         backend = backends.read(name)
@@ -73,6 +79,8 @@ def _begin(pool: futures.Executor, name: str, seconds: float
     own = _Look(backend, backend.own, seconds)
     targets = [_Look(backend, place, seconds) for place in backend.targets]
     reports = [pool.submit(look.run) for look in (own, *targets)]
+    pending.update(zip(reports, (
+        place.address for place in (backend.own, *backend.targets))))
 
     def finish() -> Report:
         report, *others = [one.result() for one in reports]
@@ -128,7 +136,8 @@ class _Look:
         problems = self._report['problems']
         self._see_verification()
         with contextlib.closing(self._client), \
-                self._client.deadline(self._seconds):
+                self._client.deadline(self._seconds,
+                                      outage=backends.OUTAGE):
             if self._try('version', self._array.system.check, problems):
                 for kind, see in self._sights():
                     self._try(kind, see, problems)

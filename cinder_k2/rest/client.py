@@ -98,15 +98,18 @@ class Client:
             lambda: self._performance.reading_first(('__resolution', '5m')),
             is_read=True, may_recover=True))
 
-    def deadline(self, seconds: float | None = None, *, fresh: bool = False
+    def deadline(self, seconds: float | None = None, *, fresh: bool = False,
+                 outage: float | None = None
                  ) -> contextlib.AbstractContextManager[object]:
         """Limit calls of this thread in the context to ``seconds``.
 
         Without ``seconds`` it is the deadline of the settings, for all of them
         together. It nests; the shorter one wins, unless the inner one is
         ``fresh``, which is needed to undo operations that ran out of time.
+        With ``outage``, a call to an array that accepts no connection, or
+        whose name is unknown, ends after so many seconds.
         """
-        return self._session.deadline(seconds, fresh=fresh)
+        return self._session.deadline(seconds, fresh=fresh, outage=outage)
 
     def concurrently(self, first: Callable[[], T], second: Callable[[], S]
                      ) -> tuple[T, S]:
@@ -120,7 +123,8 @@ class Client:
         with self._session.deadline() as deadline, \
                 concurrent.futures.ThreadPoolExecutor(1) as pool:
             def in_time() -> S:
-                with self._session.deadline(deadline.left(), fresh=True):
+                with self._session.deadline(deadline.left(), fresh=True,
+                                            outage=deadline.outage):
                     return second()
             future = pool.submit(in_time)
             return first(), future.result()

@@ -12,6 +12,8 @@
 
 """Deadlines, and the pauses between two tries of one call."""
 
+import copy
+import math
 import random
 
 from cinder_k2 import polling
@@ -26,12 +28,24 @@ PERSISTENT_TRIES = 8
 
 
 class Deadline:
-    """The time limit of a call with all its retries."""
+    """The time limit of a call with all its retries.
 
-    def __init__(self, seconds: float, clock: polling.Clock) -> None:
+    :ivar outage: seconds after which a call ends in which no connection to
+        the array was made; None: as many as the deadline allows
+    """
+
+    def __init__(self, seconds: float, clock: polling.Clock,
+                 outage: float | None = None) -> None:
         self.seconds = seconds
+        self.outage = outage
         self._clock = clock
         self._end = clock.monotonic() + seconds
+
+    def during(self, outage: float | None) -> 'Deadline':
+        """The same one, but with that limit of an outage."""
+        same = copy.copy(self)
+        same.outage = outage
+        return same
 
     def left(self) -> float:
         """Seconds left; 0 after the deadline."""
@@ -62,6 +76,8 @@ class Retry:
         self._bad = 0
         self._persistent = 0
         self._last: errors.RestError | None = None
+        self._began = clock.monotonic()
+        self._connected = False
         self.tries = 0
 
     def pause(self, error: errors.RestError) -> None:
@@ -74,6 +90,7 @@ class Retry:
         self._persistent += _is_persistent(error)
         self._bad += is_of_an_object(error)
         self._failures += errors.is_server_failure(error)
+        self._connected |= not isinstance(error, errors.NotConnected)
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
@@ -82,7 +99,8 @@ class Retry:
         if (not error.retryable
                 or self._persistent >= PERSISTENT_TRIES
                 or self._bad == self._most
-                or delay >= self._deadline.left()):
+                or delay >= self._deadline.left()
+                or delay >= self._left_of_outage()):
             raise self._to_raise(error)
         self._last = error
         self._clock.sleep(delay)
@@ -92,6 +110,12 @@ class Retry:
             return True
         return self._once and not (
             self._awaits_turn and isinstance(error, errors.Busy))
+
+    def _left_of_outage(self) -> float:
+        """Seconds for which the array may still be without connections."""
+        if self._connected or self._deadline.outage is None:
+            return math.inf
+        return self._began + self._deadline.outage - self._clock.monotonic()
 
     def _to_raise(self, error: errors.RestError) -> errors.RestError:
         # The last try may have been cut off by the deadline: then the error

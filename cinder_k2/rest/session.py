@@ -125,19 +125,23 @@ class Session:
             if settings.verdicts else None, settings.disabled_capabilities)
 
     @contextlib.contextmanager
-    def deadline(self, seconds: float | None = None, *, fresh: bool = False
-                 ) -> Iterator[retry.Deadline]:
+    def deadline(self, seconds: float | None = None, *, fresh: bool = False,
+                 outage: float | None = None) -> Iterator[retry.Deadline]:
         """Give the calls of this thread ``seconds``; the shorter wins.
 
         Without ``seconds`` the deadline of the settings holds. A ``fresh``
-        one counts whatever is left of those around it.
+        one counts whatever is left of those around it. A call in which no
+        connection is made ends after ``outage`` seconds, if given here or
+        around.
         """
         if seconds is None:
             seconds = self._settings.deadline
         outer = self._local.deadline
-        inner = retry.Deadline(seconds, self.clock)
+        if outage is None and outer:
+            outage = outer.outage
+        inner = retry.Deadline(seconds, self.clock, outage)
         if outer and not fresh and outer.left() < inner.left():
-            inner = outer
+            inner = outer.during(outage)
         self._local.deadline = inner
         try:
             yield inner
@@ -201,7 +205,8 @@ class Session:
                 try:
                     with self._turn(call) as timeout:
                         reply = self.transport.exchange(
-                            call.request, timeout, call.tries + 1)
+                            call.request, timeout, call.tries + 1,
+                            call.deadline.outage)
                 except errors.RestError as error:
                     failure = error
                 # Outside of the handler: each error would become the context

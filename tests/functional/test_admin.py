@@ -372,6 +372,14 @@ class CheckTest(AdminTest):
                 report['array'], report['user'], report['capacity'],
                 report['ports']))
 
+    def test_no_connection_is_reported_soon(self) -> None:
+        """Refused, or an unknown name, though there are 20 seconds."""
+        for options in ({'san_api_port': 9}, {'san_ip': 'k2.invalid'}):
+            self.only(**options)
+            before = self.clock.monotonic()
+            self.problem('unreachable', '')
+            self.assertLess(self.clock.monotonic() - before, 6)
+
     def test_who_may_only_read(self) -> None:
         self.only(san_login=arrays.VIEWER.login,
                   san_password=arrays.VIEWER.password)

@@ -409,6 +409,16 @@ class CostTest(StatsTest):
             self.array.control.clear_faults()
             self.assertEqual('up', self.backend.stats()['backend_state'])
 
+    def test_an_array_that_refuses_connections(self) -> None:
+        """Cinder is not kept waiting for long."""
+        port = self.array.listen()
+        backend = self.own(self.protocol, san_api_port=port)
+        self.assertEqual('up', backend.stats()['backend_state'])
+        self.array.stop_listening(port)
+        before = self.clock.monotonic()
+        self.assertEqual('down', backend.stats()['backend_state'])
+        self.assertLess(self.clock.monotonic() - before, 10)
+
     def test_the_log_has_a_line_for_each_change(self) -> None:
         for _ in range(3):
             self.fault('status', 'GET', '*', status=403, times=99999)

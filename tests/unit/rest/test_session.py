@@ -22,6 +22,7 @@ import requests
 import urllib3.exceptions
 
 from cinder_k2 import rest
+from cinder_k2.rest import errors
 from cinder_k2.rest import retry
 from tests.unit.rest import scripted
 
@@ -193,6 +194,52 @@ class ReadTest(Case):
             with self.assertRaisesRegex(rest.Unreachable, '30 seconds'):
                 self.volumes.get(31)
         self.volumes.find(name='vol-1')
+
+    def test_outage_ends_a_call_early(self):
+        """Also under a deadline inside, shorter, longer or fresh."""
+        self.make(*[UNSENT] * 500)
+        for inner in ({}, {'seconds': 20}, {'seconds': 500},
+                      {'seconds': 20, 'fresh': True}):
+            before = self.clock.now
+            with self.client.deadline(60, outage=3.0), \
+                    self.client.deadline(**inner):
+                with self.assertRaises(errors.NotConnected):
+                    self.volumes.find(name='vol-1')
+            self.assertLessEqual(self.clock.now - before, 3, inner)
+            self.assertEqual((3.0, 3.0), (
+                self.array.timeouts[-1][0], self.array.timeouts[0][0]))
+        self.array.script.clear()
+
+    def test_outage_inside_a_shorter_deadline(self):
+        self.make(*[UNSENT] * 500)
+        with self.client.deadline(50):
+            with self.client.deadline(60, outage=3.0):
+                with self.assertRaises(errors.NotConnected):
+                    self.volumes.find(name='vol-1')
+            self.assertLessEqual(self.clock.now, 1003)
+            # Outside, the deadline alone counts.
+            with self.assertRaises(errors.NotConnected):
+                self.volumes.find(name='vol-1')
+            self.assertGreater(self.clock.now, 1040)
+        self.array.script.clear()
+
+    def test_no_outage_while_the_array_accepts_connections(self):
+        self.make(*[AWAY, *[UNSENT] * 20] * 10)
+        with self.client.deadline(60, outage=3.0):
+            with self.assertRaises(rest.RestError):
+                self.volumes.find(name='vol-1')
+        self.assertGreater(self.clock.now, 1050)
+        self.array.script.clear()
+
+    def test_outage_is_that_of_both_concurrent_reads(self):
+        self.make(*[UNSENT] * 500)
+        with self.client.deadline(60, outage=3.0):
+            with self.assertRaises(errors.NotConnected):
+                self.client.concurrently(lambda: None,
+                                         lambda: self.volumes.find(
+                                             name='vol-1'))
+        self.assertLessEqual(self.clock.now, 1003)
+        self.array.script.clear()
 
     def test_fresh_deadline(self):
         """It ignores the deadlines around it."""
