@@ -17,10 +17,10 @@ and the event loop of a simulated array do not work in it. As a program, this
 module serves arrays until its standard input ends; ``ArrayProcess`` is the
 other side.
 
-Both sides exchange pickled tuples: a request is the name of an array, the
-name of an attribute of it or of one of its parts (``control.journal``), and,
-to call that attribute, its arguments. The reply is an exception or None, and
-a result.
+Both sides exchange pickled tuples, each behind its length: a request is the
+name of an array, the name of an attribute of it or of one of its parts
+(``control.journal``), and, to call that attribute, its arguments. The reply is
+an exception or None, and a result.
 """
 
 import atexit
@@ -29,6 +29,7 @@ import functools
 import os
 import pathlib
 import pickle  # nosec B403  both sides are tests
+import struct
 import subprocess  # nosec B404
 import sys
 import threading
@@ -38,6 +39,7 @@ from typing import IO
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Attributes of an array that are objects in its process.
 _PARTS = ('admin', 'control', 'disk_files')
+_LENGTH = struct.Struct('>Q')
 
 
 class Remote:
@@ -90,7 +92,7 @@ class ArrayProcess:
         """Call a method of ``_Arrays`` there; raises what it raises."""
         with self._lock:
             _send(self._process.stdin, (what, args, kwargs))
-            error, result = pickle.load(self._process.stdout)  # nosec B301
+            error, result = _receive(self._process.stdout)
         if error is not None:
             raise error
         return result
@@ -132,8 +134,26 @@ class _Arrays:
 
 
 def _send(stream: IO[bytes], message: Any) -> None:
-    stream.write(pickle.dumps(message))
+    data = pickle.dumps(message)
+    stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    """Read one message; EOFError at the end."""
+    length, = _LENGTH.unpack(_read(stream, _LENGTH.size))
+    return pickle.loads(_read(stream, length))  # nosec B301
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    """Read that many bytes: eventlet's pipes may return fewer at once."""
+    data = b''
+    while len(data) < size:
+        part = stream.read(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
 
 
 def _reply(served: _Arrays, what: str, args: Any, kwargs: Any
@@ -152,7 +172,7 @@ def main() -> None:
     served = _Arrays()
     while True:
         try:
-            request = pickle.load(sys.stdin.buffer)  # nosec B301
+            request = _receive(sys.stdin.buffer)
         except EOFError:
             return
         reply = _reply(served, *request)

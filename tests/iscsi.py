@@ -145,7 +145,9 @@ def run(*command):
             command, check=True, capture_output=True, text=True,
             timeout=LIMIT).stdout
     except subprocess.CalledProcessError as exc:
-        exc.add_note(f'{exc.stdout}{exc.stderr}')
+        # Notes of exceptions came with Python 3.11.
+        if hasattr(exc, 'add_note'):
+            exc.add_note(f'{exc.stdout}{exc.stderr}')
         raise
 
 

@@ -124,8 +124,10 @@ class _Bus:
                    image_meta)
 
     def reimage(self, ctxt: Any, volume: Any, image_meta: Any,
-                image_snap: Any = None) -> None:
-        self._cast(volume, 'reimage', ctxt, volume, image_meta, image_snap)
+                **image_snap: Any) -> None:
+        """Cinder 24 has no ``image_snap``."""
+        self._cast(volume, 'reimage', ctxt, volume, image_meta,
+                   *image_snap.values())
 
     def migrate_volume(self, ctxt: Any, volume: Any, backend: str,
                        force_copy: bool, request_spec: Any) -> None:

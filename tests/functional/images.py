@@ -52,6 +52,11 @@ class Glance:
         self.images = glanceclient.Client('2', self.url).images
 
 
+# Before 2026.2 Cinder cannot upload a volume whose image had core properties
+# only.
+_CUSTOM = {'os_distro': 'none'}
+
+
 @functools.cache
 def glance() -> Glance:
     """The process's Glance, started on first use."""
@@ -83,11 +88,9 @@ class ImagesTest(disks.DisksTest):
     def image(self, data: bytes, disk_format: str = 'raw', **more: Any
               ) -> Any:
         """An image of these bytes."""
-        # Before 2026.2 Cinder cannot upload a volume whose image had core
-        # properties only.
         made = self.glance.images.create(
-            name='image', os_distro='none', disk_format=disk_format,
-            container_format='bare', **more)
+            name='image', disk_format=disk_format, container_format='bare',
+            **_CUSTOM, **more)
         self.addCleanup(self.glance.images.delete, made.id)
         self.glance.images.upload(made.id, io.BytesIO(data))
         return self.glance.images.get(made.id)
@@ -96,4 +99,5 @@ class ImagesTest(disks.DisksTest):
         """An image of a volume."""
         image_id = self.backend.upload(volume, disk_format)
         self.addCleanup(self.glance.images.delete, image_id)
+        self.glance.images.update(image_id, **_CUSTOM)
         return self.glance.images.get(image_id)

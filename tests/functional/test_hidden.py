@@ -22,6 +22,7 @@ from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
 from k2_sim.rules import groups
+from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 
@@ -234,6 +235,7 @@ class CarefulTest(HiddenTest):
         self.backend.delete_volume(clone)
         self.assertNothingLeft()
 
+    @arrays.in_this_process
     def test_a_note_that_is_cut_off(self) -> None:
         """Then the array cannot hide it, which is reported in time."""
         clone = self.backend.clone(self.volume)
@@ -254,19 +256,24 @@ class CarefulTest(HiddenTest):
         first = self.backend.clone(self.volume)
         second = self.backend.clone(first)
         self.backend.delete_volume(self.volume)
-        hide, done = deletion.hide_parent, []
+        hide = deletion.hide_parent
+        deleted = threading.Event()
+        began: list[threading.Thread] = []
+
+        def delete_second() -> None:
+            self.backend.delete_volume(second)
+            deleted.set()
 
         def late(array: Any, backing: Any) -> None:
             hide(array, backing)
-            if not done:
-                done.append(threading.Thread(
-                    target=self.backend.delete_volume, args=(second,)))
-                done[0].start()
-                done[0].join(0.3)
+            if not began:
+                began.append(threading.Thread(target=delete_second))
+                began[0].start()
+                deleted.wait(0.3)
 
         with mock.patch.object(deletion, 'hide_parent', late):
             self.backend.delete_volume(first)
-        done[0].join(30)
+        self.assertTrue(deleted.wait(30))
         self.assertNothingLeft()
 
     def test_a_source_that_nobody_locks(self) -> None:

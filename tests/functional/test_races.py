@@ -258,28 +258,28 @@ class FabricRacesTest(base.FunctionalTest):
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         host = self.host()
         zones: set[str] = set()
-        removing = threading.Event()
+        removing, attached = threading.Event(), threading.Event()
 
         def add(connection: Any) -> None:
             zones.update(connection['data']['initiator_target_map'])
 
         def remove(connection: Any) -> None:
             removing.set()
-            newcomer.join(0.3)
+            attached.wait(0.3)
             zones.difference_update(
                 connection['data']['initiator_target_map'])
 
         def attach_second() -> None:
             removing.wait(5)
             self.backend.attach(volumes[1], host)
+            attached.set()
 
-        newcomer = threading.Thread(target=attach_second)
         with mock.patch.multiple(fczm_utils, add_fc_zone=add,
                                  remove_fc_zone=remove):
             attachment = self.backend.attach(volumes[0], host)
-            newcomer.start()
+            threading.Thread(target=attach_second).start()
             self.backend.detach(attachment)
-            newcomer.join(10)
+            self.assertTrue(attached.wait(10))
         self.assertEqual(set(host['wwpns']), zones)
 
     def test_a_fabric_that_fails_leaves_no_mapping(self) -> None:
@@ -347,7 +347,8 @@ class ManyAtOnceTest(base.FunctionalTest):
         volumes = [self.backend.create_volume(1) for _ in range(8)]
         connector = self.host()
         control = self.array.control
-        control.set_latency(0.05)
+        # Long enough that the slowest threads overlap, on any machine.
+        control.set_latency(0.3)
         self.addCleanup(control.set_latency, 0)
         control.clear_journal()
         attachments = self.together(*[
