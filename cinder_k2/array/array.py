@@ -19,6 +19,7 @@ from typing import TypeVar
 from cinder_k2.array import chap
 from cinder_k2.array import deferred_deletion
 from cinder_k2.array import groups
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
@@ -61,8 +62,8 @@ class Array:
         self.groups = groups.Groups(client, self.volumes)
         self.deferred = deferred_deletion.DeferredDeletion(
             client, self.volumes)
-        self.iscsi_hosts = hosts.Hosts(client, hosts.IQN, host_type)
-        self.fc_hosts = hosts.Hosts(client, hosts.PWWN, host_type)
+        self.iscsi_hosts = hosts.Hosts(client, host_identity.IQN, host_type)
+        self.fc_hosts = hosts.Hosts(client, host_identity.PWWN, host_type)
         self.mappings = mappings.Mappings(client)
         self.identity = identity.Identity(client)
         self.names = names.Names(client)

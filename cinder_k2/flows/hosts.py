@@ -22,6 +22,7 @@ import typing
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import chap as array_chap
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts
 from cinder_k2.flows import chap
 from cinder_k2.flows import undo
@@ -43,8 +44,8 @@ class _AttachRequest:
     array: Array
     registry: hosts.Hosts
     backing: ArrayVolume
-    found: hosts.HostInitiators
-    sought: hosts.Sought
+    found: host_identity.HostInitiators
+    sought: host_identity.Sought
     look_first: bool
     guard: chap.Guard | None
     hold: 'Hold'
@@ -99,7 +100,7 @@ class Hold(typing.Protocol):
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
-           sought: hosts.Sought, look_first: bool, hold: Hold,
+           sought: host_identity.Sought, look_first: bool, hold: Hold,
            verify_volume: Callable[[], object],
            guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if necessary.
@@ -214,28 +215,29 @@ def _adopt_initiator(request: _AttachRequest, host: int, initiator: str,
                      record: int,
                      steps: undo.Undo) -> None:
     """Assign an initiator that the array has seen before (INI-1)."""
-    request.registry.adopt_initiator(host, record, initiator,
-                                     functools.partial(request.verify, host))
-    steps.on_failure(f'adopt initiator {initiator}', lambda:
-                     request.registry.release_initiator(host, initiator))
+    records = request.registry.records
+    records.adopt(host, record, initiator,
+                  functools.partial(request.verify, host))
+    steps.on_failure(f'adopt initiator {initiator}',
+                     lambda: records.release(host, initiator))
 
 
 def _add_initiators(request: _AttachRequest, host: int,
                     steps: undo.Undo) -> None:
     """Add the initiators that the array does not know."""
-    registry = request.registry
+    records = request.registry.records
     made: dict[str, int | None] = dict.fromkeys(request.found.missing)
 
     def remove() -> None:
         if request.may_take_initiators(host):
-            registry.remove_initiators(host, registry.still_new(host, made))
+            records.remove(host, records.still_new(host, made))
 
     # One is created or refused; of several, some may exist (BLK-4).
     with steps.step('add initiators', remove,
                     always_unknown=len(made) > 1):
-        made.update(registry.add_initiators(
-            host, request.found.missing, functools.partial(request.verify,
-                                                           host)))
+        made.update(records.add(
+            host, request.found.missing,
+            functools.partial(request.verify, host)))
     steps.on_failure('add initiators', remove)
 
 
@@ -313,13 +315,13 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
         known = registry.initiators(host.id)
         missing = [i for i in initiators if i not in known]
         if missing:
-            registry.add_initiators(
+            registry.records.add(
                 host.id, missing, lambda: registry.verify_named(host))
 
     lost = rest.OutcomeCheck(open=outcome.open, unseen=outcome.open)
     with undo.Undo(array) as steps:
         with steps.step('remove initiators', give_back,
                         always_unknown=True):
-            refusal = registry.remove_initiators(host.id, initiators, lost)
+            refusal = registry.records.remove(host.id, initiators, lost)
         steps.on_failure('remove initiators', give_back)
         registry.delete(host, rest.OutcomeCheck(unseen=lost.open), refusal)

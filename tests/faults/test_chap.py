@@ -13,6 +13,7 @@
 """CHAP while requests fail and services are killed."""
 
 import functools
+import operator
 from typing import Any
 from unittest import mock
 
@@ -76,7 +77,7 @@ class FaultsTest(test_chap.ChapTestCase):
                          host_iqns=1, host_auth_profiles=1)
 
     @ddt.data(('chap', 'ensure', 0, 0), ('iscsi_hosts', 'create', 1, 0),
-              ('chap', 'give', 1, 1), ('iscsi_hosts', 'add_initiators', 1, 1),
+              ('chap', 'give', 1, 1), ('iscsi_hosts.records', 'add', 1, 1),
               ('mappings', 'map', 1, 1))
     @ddt.unpack
     def test_killed(self, part: str, step: str, profiles: int, hosts: int
@@ -84,7 +85,7 @@ class FaultsTest(test_chap.ChapTestCase):
         """Before one of its writes; then a user attaches again."""
         driver = self.backend.driver
         kill = mock.patch.object(
-            getattr(driver._arrays.active.array, part), step,
+            operator.attrgetter(part)(driver._arrays.active.array), step,
             autospec=True, side_effect=steps.Killed)
         with kill, steps.no_undoing():
             self.assertRaises(steps.Killed, driver.initialize_connection,

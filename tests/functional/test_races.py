@@ -22,7 +22,7 @@ from cinder.volume import driver as cinder_driver
 from cinder.zonemanager import utils as fczm_utils
 import ddt
 
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2 import rest
 from tests.functional import backend
 from tests.functional import base
@@ -202,7 +202,7 @@ class RacesTest(GuestsTest):
         with mock.patch.object(rest.Collection, 'search', autospec=True,
                                return_value=records):
             found = self.backend.side.array.iscsi_hosts.locate(
-                hosts.Sought(('iqn.1994-05.com.example:stranger',)))
+                host_identity.Sought(('iqn.1994-05.com.example:stranger',)))
         self.assertIsNone(found.host)
 
 

@@ -23,7 +23,7 @@ from oslo_utils import excutils
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import host_identity
 from cinder_k2.array import NamedVolume
 from cinder_k2.driver import chap
 from cinder_k2.driver.db import attachments
@@ -124,7 +124,7 @@ class Attach:
 
     def _connect_held(self, volume: typing.Any,
                       find: Callable[[], ArrayVolume],
-                      sought: array_hosts.Sought, targets: transport.Targets,
+                      sought: host_identity.Sought, targets: transport.Targets,
                       what: Hashable = None) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
         with contextlib.ExitStack() as afterwards, \
@@ -175,7 +175,7 @@ class Attach:
                 'again.')
 
     def _take_back(self, volume: typing.Any, backing: ArrayVolume,
-                   sought: array_hosts.Sought, hold: host_holds.Hold
+                   sought: host_identity.Sought, hold: host_holds.Hold
                    ) -> detach.Disconnected:
         try:
             if self._is_another_coming(volume):
@@ -195,7 +195,7 @@ class Attach:
         return (volume is not None and volume.multiattach
                 and self._users.coming(volume) > 1)
 
-    def _settle_quietly(self, sought: array_hosts.Sought,
+    def _settle_quietly(self, sought: host_identity.Sought,
                         done: detach.Disconnected) -> None:
         try:
             with self._array.cleanup_deadline():

@@ -23,7 +23,7 @@ from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import host_identity
 from cinder_k2.array import mappings
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver import locks
@@ -204,7 +204,7 @@ class Detach:
             if registry.ours(host) is not None})
 
     def keep(self, volume: typing.Any, backing: ArrayVolume | None,
-             sought: array_hosts.Sought) -> None:
+             sought: host_identity.Sought) -> None:
         """Keep a mapping that may be needed, for reconciliation to remove."""
         if backing is not None:
             self.kept.add(kept.Mapping(volume.id, backing.mappable, sought))
@@ -231,7 +231,7 @@ class Detach:
         return self._disconnect_from(self._array.mappings.by_host(found))
 
     def disconnect_held(self, volume: typing.Any, backing: ArrayVolume | None,
-                        sought: array_hosts.Sought, hold: host_holds.Hold
+                        sought: host_identity.Sought, hold: host_holds.Hold
                         ) -> Disconnected:
         """Unmap from a host that the caller holds."""
         return self._disconnect_owners(
@@ -239,7 +239,7 @@ class Detach:
 
     def _disconnect_owners(self, volume: typing.Any,
                            backing: ArrayVolume | None,
-                           sought: array_hosts.Sought,
+                           sought: host_identity.Sought,
                            owners: Mapping[int, Mapping[str, int]] | None,
                            hold: host_holds.Hold) -> Disconnected:
         """Unmap from the records that the array has of a host.
@@ -269,7 +269,7 @@ class Detach:
         self._zoning.now_idle(initiators)
         return Disconnected(idle=set(initiators))
 
-    def idle_when_alone(self, sought: array_hosts.Sought,
+    def idle_when_alone(self, sought: host_identity.Sought,
                         done: Disconnected) -> Disconnected:
         """What a detach did, when it is clear which hosts have no volumes.
 
@@ -292,14 +292,14 @@ class Detach:
         return Disconnected(idle=set(sought.initiators))
 
     def _unmap_each(self, volume: typing.Any, backing: ArrayVolume | None,
-                    hosts: Iterable[int], sought: array_hosts.Sought,
+                    hosts: Iterable[int], sought: host_identity.Sought,
                     hold: host_holds.Hold) -> dict[int, mappings.Unmapped]:
         """Unmap from the records of a host; what became of each."""
         return {host: self._unmap(volume, backing, host, sought,
                                   not hold.is_alone) for host in hosts}
 
     def _unmap(self, volume: typing.Any, backing: ArrayVolume | None,
-               host: int, sought: array_hosts.Sought, shared: bool
+               host: int, sought: host_identity.Sought, shared: bool
                ) -> mappings.Unmapped:
         """Unmap from a host, or from the host group that it is in.
 
@@ -315,7 +315,8 @@ class Detach:
 
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,
-                          group: rest.Ref, sought: array_hosts.Sought) -> None:
+                          group: rest.Ref, sought: host_identity.Sought
+                          ) -> None:
         """Unmap from a host group, unless another member uses the volume.
 
         An attachment whose host the array does not show may be to a member.
@@ -335,8 +336,8 @@ class Detach:
             if backing is not None:
                 self._array.mappings.unmap_from_group(backing, group)
 
-    def _elsewhere(self, volume: typing.Any, sought: array_hosts.Sought
-                   ) -> list[array_hosts.Sought]:
+    def _elsewhere(self, volume: typing.Any, sought: host_identity.Sought
+                   ) -> list[host_identity.Sought]:
         """The hosts of the volume's attachments to other hosts."""
         if volume is None:
             return []

@@ -20,6 +20,7 @@ import typing
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import zoning as zones
@@ -66,7 +67,7 @@ class HostAccess:
         """The hosts of the array, as this transport sees them."""
         return self._transport.hosts(self._array)
 
-    def sought(self, connector: transport.Connector) -> array_hosts.Sought:
+    def sought(self, connector: transport.Connector) -> host_identity.Sought:
         """The host of a connector to look for, by initiators and names.
 
         Both drivers name hosts according to ``unique_fqdn_network``.
@@ -78,7 +79,7 @@ class HostAccess:
                  else first[::-1])
         own, *former = self._transport.host_names(connector,
                                                   self._unique_fqdn_network)
-        return array_hosts.Sought(
+        return host_identity.Sought(
             tuple(initiators),
             tuple(filter(None, (own, naming.in_tree_host(other)))),
             tuple(former))

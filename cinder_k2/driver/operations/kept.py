@@ -18,7 +18,7 @@ mapping is read from Cinder's rows.
 
 import dataclasses
 
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2 import rest
 
 
@@ -33,7 +33,7 @@ class Mapping:
 
     volume_id: str
     mappable: rest.Ref
-    host: hosts.Sought
+    host: host_identity.Sought
 
     @property
     def initiators(self) -> list[str]:

@@ -31,7 +31,7 @@ import typing
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver.operations import detach
@@ -192,7 +192,7 @@ class Reconciliation:
         for host, names in initiators.items():
             found = [mapping for mapping in (
                 kept.Mapping(volumes[one.volume].id, one.volume,
-                             hosts.Sought(tuple(sorted(names))))
+                             host_identity.Sought(tuple(sorted(names))))
                 for one in mapped.get(host, ()) if one.volume in volumes)
                 if self._is_unneeded(volumes[mapping.mappable], mapping)]
             if found and registry.ours(host) is not None:

@@ -19,6 +19,7 @@ import typing
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -37,8 +38,8 @@ class VolumeHolders:
         self._array = array
         self._registry = registry
 
-    def owners(self, backing: ArrayVolume | None, sought: array_hosts.Sought,
-               others: Iterable[array_hosts.Sought] = ()
+    def owners(self, backing: ArrayVolume | None, sought: host_identity.Sought,
+               others: Iterable[host_identity.Sought] = ()
                ) -> Mapping[int, Mapping[str, int]]:
         """Find a host that no name finds among those that have a volume.
 
@@ -78,9 +79,9 @@ class VolumeHolders:
                 self._check_unmapped(backing, str(error))
             return None
 
-    def _by_name(self, backing: ArrayVolume, sought: array_hosts.Sought,
+    def _by_name(self, backing: ArrayVolume, sought: host_identity.Sought,
                  holders: Iterable[rest.Ref | None],
-                 others: Iterable[array_hosts.Sought]
+                 others: Iterable[host_identity.Sought]
                  ) -> Mapping[int, Mapping[str, int]]:
         """Find a host by its names, those that a driver drew for it first.
 
@@ -112,7 +113,7 @@ class VolumeHolders:
                 f'{" or ".join(sought.names)}.'))
         return {}
 
-    def _groups(self, sought: array_hosts.Sought) -> dict[int, rest.Ref]:
+    def _groups(self, sought: host_identity.Sought) -> dict[int, rest.Ref]:
         """By id of each host that may be this one: its host group, if any."""
         found = {}
         for host in self._registry.candidates(sought) or ():

@@ -10,61 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 from unittest import mock
 
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2 import exceptions
-from cinder_k2.flows import volumes
 from cinder_k2 import naming
 from cinder_k2 import rest
-from tests.unit import simulated
+from tests.unit.array import simulated_hosts
 
-IQN = 'iqn.1994-05.com.example:node1'
-OTHER = 'iqn.1994-05.com.example:node2'
-PORTS = [f'21:00:00:24:ff:00:00:0{digit}' for digit in 'abcd']
-
-
-class HostsTest(simulated.SimulatedTest):
-
-    def setUp(self):
-        super().setUp()
-        self.hosts = self.array.iscsi_hosts
-        self.name = naming.host('node1', [IQN])
-
-    def make(self, name, *initiators):
-        host = self.client.hosts.create(name=name, type='Linux').id
-        for initiator in initiators:
-            self.client.host_iqns.create(iqn=initiator,
-                                         host=self.client.hosts.ref(host))
-        return host
-
-    def sought(self, *initiators, names=()):
-        return hosts.Sought(initiators or (IQN,), (self.name, *names))
-
-    def found(self, host, missing=(), by_name=False):
-        return hosts.HostInitiators(host, missing=missing, by_name=by_name)
+IQN = simulated_hosts.IQN
+OTHER = simulated_hosts.OTHER
+PORTS = simulated_hosts.PORTS
 
 
-class ByNameTest(HostsTest):
+class ByNameTest(simulated_hosts.UnsearchedTest):
     """Arrays that cannot search for initiators."""
-
-    def setUp(self):
-        super().setUp()
-        search = self.client.host_iqns.search
-
-        # All initiators can be listed, unless a test says otherwise.
-        def listed(*conditions):
-            if self.by_host and conditions and conditions[0].field == 'host':
-                return search(*conditions)
-            if conditions or self.blind:
-                raise rest.NotOffered('no such search')
-            return search()
-        self.blind = self.by_host = False
-        patch = mock.patch.object(self.client.host_iqns, 'search',
-                                  autospec=True, side_effect=listed)
-        patch.start()
-        self.addCleanup(patch.stop)
 
     def test_listed_initiators_are_compared(self):
         host = self.make('theirs', IQN.upper())
@@ -74,13 +34,13 @@ class ByNameTest(HostsTest):
                          self.hosts.owners(self.sought()))
 
     def test_initiators_of_hosts(self):
-        hosts_ = [self.make('a', IQN), self.make('b', OTHER),
-                  self.make('c')]
-        self.assertEqual({hosts_[0]: {IQN: mock.ANY}},
-                         self.hosts.initiators_of(hosts_[::2]))
-        self.assertEqual({}, self.hosts.initiators(hosts_[2]))
+        hosts = [self.make('a', IQN), self.make('b', OTHER), self.make('c')]
+        self.assertEqual({hosts[0]: {IQN: mock.ANY}},
+                         self.hosts.initiators_of(hosts[::2]))
+        self.assertEqual({}, self.hosts.initiators(hosts[2]))
         self.blind = True
-        self.assertEqual({}, self.hosts.initiators_of(hosts_))
+        self.assertEqual({}, self.hosts.initiators_of(hosts))
+        self.assertEqual({}, self.hosts.initiators(hosts[0]))
 
     def test_no_host_of_the_name(self):
         self.blind = True
@@ -115,8 +75,8 @@ class ByNameTest(HostsTest):
         """Only looked for to detach, or if the initiators are refused."""
         self.blind = True
         host = self.make(naming.host('former', [IQN]))
-        sought = hosts.Sought((IQN,), (self.name, 'theirs'),
-                              (naming.host('former', [IQN]),))
+        sought = host_identity.Sought((IQN,), (self.name, 'theirs'),
+                                      (naming.host('former', [IQN]),))
         self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
         self.assertEqual({host: {}}, self.hosts.owners(sought))
         self.assertEqual(host, self.hosts.locate_taken(sought).host)
@@ -140,55 +100,6 @@ class ByNameTest(HostsTest):
         self.make(self.name)
         self.assertEqual({host}, self.hosts.candidates(self.sought()))
 
-    def test_host_of_the_name_with_other_initiators(self):
-        """A host that has only other initiators does not count."""
-        self.blind = self.by_host = True
-        host = self.make('theirs', OTHER)
-        sought = self.sought(IQN, names=['theirs'])
-        self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
-        self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(
-            self.sought(IQN, OTHER.upper(), names=['theirs'])))
-
-    def test_host_without_initiators_needs_our_name(self):
-        self.blind = self.by_host = True
-        self.make('theirs')
-        sought = self.sought(names=['theirs'])
-        self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
-        host = self.make(self.name)
-        self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(sought))
-
-    def test_our_host_may_lack_initiators(self):
-        """Until a volume is mapped, which is the last step."""
-        self.blind = True
-        host = self.make(self.name)
-        self.assertEqual(self.found(host, (IQN,), by_name=True),
-                         self.hosts.locate(self.sought()))
-        volume = volumes.create(self.array, name='v', group_name='g',
-                                size=simulated.GIB, dedup=True)
-        self.array.mappings.map(volume, host)
-        for calls in (2, 1):
-            self.sim.control.clear_journal()
-            self.assertEqual(self.found(host, by_name=True),
-                             self.hosts.locate(self.sought()))
-            self.assertEqual(calls, len(self.calls()), self.calls())
-
-    def test_our_host_just_created(self):
-        self.blind = True
-        host = self.hosts.create(self.name)
-        with mock.patch.object(self.client.host_iqns, 'prove',
-                               autospec=True):
-            self.hosts.add_initiators(host, [IQN], self.fail)
-        self.assertEqual(self.found(host, by_name=True),
-                         self.hosts.locate(self.sought()))
-
-    def test_unverified_host_is_logged_once(self):
-        self.blind = True
-        self.make('theirs')
-        with mock.patch.object(hosts.LOG, 'warning', autospec=True) as tell:
-            for _ in range(2):
-                self.hosts.locate(self.sought(names=['theirs']))
-        self.assertEqual(1, tell.call_count)
-
     def test_clear(self):
         """The host is deleted, as its initiators may be another host's."""
         host = self.make(self.name)
@@ -205,40 +116,23 @@ class ByNameTest(HostsTest):
             self.assertEqual(found, self.hosts.clear(found))
             self.assertEqual(host, self.client.hosts.get(host).id)
 
+    def test_our_host_just_created(self):
+        self.blind = True
+        host = self.hosts.create(self.name)
+        with mock.patch.object(self.client.host_iqns, 'prove',
+                               autospec=True):
+            self.hosts.records.add(host, [IQN], self.fail)
+        self.assertEqual(self.found(host, by_name=True),
+                         self.hosts.locate(self.sought()))
 
-class SimilarNameTest(simulated.SimulatedTest):
+
+class SimilarNameTest(simulated_hosts.FCHostsTest):
     """Arrays that list the WWPNs of a host, but cannot search by WWPN."""
-
-    profile = 'known'
-
-    def setUp(self):
-        super().setUp()
-        self.hosts = self.array.fc_hosts
-        self.backing = volumes.create(self.array, name='v', group_name='g',
-                                      size=simulated.GIB, dedup=True)
-        # Find out what the array does not offer.
-        for registry in (self.hosts, self.array.iscsi_hosts):
-            registry.locate(hosts.Sought((PORTS[0],)))
-
-    def make(self, name, *ports, mapped=True):
-        host = self.client.hosts.create(name=name, type='Linux')
-        for port in ports:
-            self.client.host_fc_ports.create(pwwn=port, host=host.ref)
-        if mapped:
-            self.array.mappings.map(self.backing, host.id)
-        return host.id
-
-    def registered(self, *ports, name='node1', **more):
-        """A host that was registered when it connected with these WWPNs."""
-        return self.make(naming.host(name, ports), *ports, **more)
-
-    def sought(self, *ports):
-        return hosts.Sought(ports, (naming.host('node1', ports), 'node1'))
 
     def assert_not_found(self, *ports):
         sought = self.sought(*ports)
         for locate in (self.hosts.locate, self.hosts.locate_taken):
-            self.assertEqual(hosts.HostInitiators(None, missing=ports),
+            self.assertEqual(host_identity.HostInitiators(None, missing=ports),
                              locate(sought))
         self.assertIsNone(self.hosts.owners(sought))
 
@@ -247,7 +141,7 @@ class SimilarNameTest(simulated.SimulatedTest):
         host = self.registered(*PORTS[:2])
         sought = self.sought(PORTS[0].upper())
         self.assertIsNone(self.hosts.locate(sought).host)
-        self.assertEqual(hosts.HostInitiators(host),
+        self.assertEqual(host_identity.HostInitiators(host),
                          self.hosts.locate_taken(sought))
         self.hosts.verify(host, sought)
 
@@ -255,7 +149,7 @@ class SimilarNameTest(simulated.SimulatedTest):
         host = self.registered(*PORTS[:2])
         sought = self.sought(PORTS[0])
         self.hosts.locate_taken(sought)
-        self.assertEqual(hosts.HostInitiators(host),
+        self.assertEqual(host_identity.HostInitiators(host),
                          self.hosts.locate(sought))
         self.assertEqual({host: {PORTS[0]: mock.ANY}},
                          self.hosts.owners(sought))
@@ -263,8 +157,9 @@ class SimilarNameTest(simulated.SimulatedTest):
 
     def test_missing_wwpns(self):
         host = self.registered(*PORTS[:2])
-        self.assertEqual(hosts.HostInitiators(host, missing=(PORTS[2],)),
-                         self.hosts.locate_taken(self.sought(*PORTS[1:3])))
+        self.assertEqual(
+            host_identity.HostInitiators(host, missing=(PORTS[2],)),
+            self.hosts.locate_taken(self.sought(*PORTS[1:3])))
 
     def test_number_of_requests(self):
         """Names that were read recently are not read again."""
@@ -291,7 +186,7 @@ class SimilarNameTest(simulated.SimulatedTest):
 
     def test_host_with_a_former_name(self):
         host = self.registered(*PORTS[:2])
-        self.assertEqual(host, self.hosts.locate_taken(hosts.Sought(
+        self.assertEqual(host, self.hosts.locate_taken(host_identity.Sought(
             (PORTS[0],), (naming.host('2000aa', [PORTS[0]]), 'aa0002'),
             (naming.host('node1', [PORTS[0]]),))).host)
 
@@ -336,7 +231,7 @@ class SimilarNameTest(simulated.SimulatedTest):
     def test_without_names(self):
         """As in a reconciliation: no call is made."""
         self.registered(*PORTS[:2])
-        sought = hosts.Sought((PORTS[0],))
+        sought = host_identity.Sought((PORTS[0],))
         self.sim.control.clear_journal()
         self.assertIsNone(self.hosts.owners(sought))
         self.assertEqual([], self.calls())
@@ -349,14 +244,15 @@ class SimilarNameTest(simulated.SimulatedTest):
         self.client.host_iqns.create(iqn=OTHER, host=host.ref)
         self.array.mappings.map(self.backing, host.id)
         self.sim.control.clear_journal()
-        sought = hosts.Sought((IQN,), (naming.host('node1', [IQN]), 'node1'))
+        sought = host_identity.Sought(
+            (IQN,), (naming.host('node1', [IQN]), 'node1'))
         for locate in (self.array.iscsi_hosts.locate,
                        self.array.iscsi_hosts.locate_taken):
             self.assertIsNone(locate(sought).host)
         self.assertNotIn('GET mappings', self.calls())
 
 
-class ChangeTest(HostsTest):
+class ChangeTest(simulated_hosts.IscsiHostsTest):
 
     def test_create_takes_over_host_of_that_name(self):
         """HST-1: a killed service may have left it."""
@@ -375,6 +271,13 @@ class ChangeTest(HostsTest):
         self.client.hosts.delete(host)
         self.assertEqual('', self.hosts.named(host))
 
+    def test_initiator_without_a_host(self):
+        """INI-1."""
+        record = self.client.host_iqns.create(iqn=IQN).id
+        self.assertEqual(
+            host_identity.HostInitiators(None, loose={IQN: record}),
+            self.hosts.locate(self.sought()))
+
     def test_known_in_another_spelling(self):
         """INI-5: once found, it is searched for in that spelling."""
         spelling = IQN.replace('node', 'Node')
@@ -382,34 +285,3 @@ class ChangeTest(HostsTest):
         self.assertIsNone(self.hosts.locate(self.sought()).host)
         self.assertEqual(host, self.hosts.locate_taken(self.sought()).host)
         self.assertEqual(host, self.hosts.locate(self.sought()).host)
-
-    def test_release_and_adopt(self):
-        """INI-2."""
-        host = self.make('a', IQN)
-        record = self.hosts.initiators(host)[IQN]
-        self.hosts.release_initiator(host, IQN)
-        self.assertEqual(hosts.HostInitiators(None, loose={IQN: record}),
-                         self.hosts.locate(self.sought()))
-        other = self.make('b')
-        self.hosts.adopt_initiator(other, record, IQN, self.fail)
-        self.assertEqual({IQN: record}, self.hosts.initiators(other))
-
-    def test_added_initiator_is_not_shown(self):
-        """INI-2: the id of its record is unknown then."""
-        host = self.make('a')
-        self.sim.control.set_behaviors(create_reply='empty',
-                                       refuse_unlisted='400',
-                                       refuse_only=['GET host_iqns *'])
-        self.assertEqual({}, self.hosts.add_initiators(
-            host, [IQN], self.fail))
-        record, = self.sim.control.leftovers()['host_iqns']
-        self.assertEqual(IQN, record['iqn'])
-
-    def test_adopt_by_name(self):
-        """If the array refuses to change records of initiators."""
-        host = self.make('a')
-        with mock.patch.object(self.client.host_iqns, 'update',
-                               autospec=True,
-                               side_effect=rest.Refused('no')):
-            self.hosts.adopt_initiator(host, 999, IQN, self.fail)
-        self.assertEqual([IQN], list(self.hosts.initiators(host)))

@@ -13,6 +13,7 @@
 from unittest import mock
 
 from cinder_k2.array import chap as profiles
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
@@ -24,7 +25,7 @@ from tests.unit.driver import doubles
 from tests.unit import simulated
 
 IQN = 'iqn.1994-05.com.example:node1'
-SOUGHT = array_hosts.Sought((IQN,), (naming.host('node1', [IQN]),))
+SOUGHT = host_identity.Sought((IQN,), (naming.host('node1', [IQN]),))
 
 
 class Secrets:

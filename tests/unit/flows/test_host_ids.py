@@ -19,7 +19,8 @@ from unittest import mock
 import ddt
 
 from cinder_k2.array import chap as array_chap
-from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import host_identity
+from cinder_k2.array import initiators
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
@@ -77,7 +78,7 @@ class HostIdsTest(simulated.SimulatedTest):
         self.resource = resource
         registry, self.field, self.initiators, self.other = KINDS[resource]
         self.registry = getattr(self.array, registry)
-        self.sought = array_hosts.Sought(
+        self.sought = host_identity.Sought(
             tuple(self.initiators), (naming.host('node1', self.initiators),))
         self.records = getattr(self.client, resource)
 
@@ -156,8 +157,8 @@ class HostIdsTest(simulated.SimulatedTest):
         :param hidden: the exit stack that ends it
         """
         hidden.enter_context(mock.patch.multiple(
-            self.registry, _by_spelling=lambda names: None,
-            _listed=lambda: None))
+            self.registry.records, search=lambda names: None,
+            listed=lambda: None))
 
     def foreign_objects(self):
         return {'hosts': self.client.hosts.search(),
@@ -611,7 +612,7 @@ class RemoveTest(HostIdsTest):
         with contextlib.ExitStack() as shown, lost.on_request(
                 'DELETE', f'/{resource}', sent=False, act=act,
                 error=rest.Unreachable), self.assertLogs(
-                    array_hosts.LOG.logger, 'WARNING') as logs:
+                    initiators.LOG.logger, 'WARNING') as logs:
             hosts.remove(self.array, self.registry, host, known)
         self.assertIn(', '.join(self.initiators), logs.output[0])
         self.assertEqual([], self.client.hosts.search())

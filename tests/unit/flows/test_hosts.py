@@ -14,7 +14,7 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import host_identity
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts
 from cinder_k2.flows import volumes
@@ -28,7 +28,7 @@ PORTS = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
 
 
 def sought(initiators):
-    return array_hosts.Sought(
+    return host_identity.Sought(
         tuple(initiators), (naming.host('node1', initiators),))
 
 

@@ -19,6 +19,7 @@ from unittest import mock
 from oslotest import base
 
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.array import mappings
 from cinder_k2.array import NamedVolume
@@ -170,7 +171,7 @@ class ConnectingCase(base.BaseTestCase):
     def kept_at(self, *hosts):
         """Record kept mappings of the volume to hosts of these initiators."""
         found = [kept.Mapping(self.volume.id, BACKING.mappable,
-                              array_hosts.Sought((host,)))
+                              host_identity.Sought((host,)))
                  for host in hosts]
         for each in found:
             self.kept.add(each)

@@ -17,7 +17,7 @@ from unittest import mock
 import ddt
 
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import host_identity
 from cinder_k2.array import mappings
 from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_access
@@ -593,7 +593,7 @@ class KeptTest(connecting.ConnectingCase):
     def test_a_volume_that_is_detached_is_released(self):
         others, = self.kept_at('iqn.b')
         foreign = kept.Mapping('v9', rest.Ref('volumes', 9),
-                               array_hosts.Sought((IQN,)))
+                               host_identity.Sought((IQN,)))
         self.kept.add(foreign)
         self.detaching.release(self.volume)
         self.assertCountEqual(

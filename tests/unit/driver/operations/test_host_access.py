@@ -17,7 +17,7 @@ import ddt
 import testtools
 
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2 import transport
@@ -72,7 +72,7 @@ class HostAccessTest(testtools.TestCase):
 
     def test_connector_without_initiators_and_names(self):
         self.transport.initiators.return_value = []
-        self.assertEqual(hosts.Sought((), ('own',), ('former',)),
+        self.assertEqual(host_identity.Sought((), ('own',), ('former',)),
                          self.make(unique_fqdn_network=False).sought({}))
 
     def test_deadline_starts_when_the_host_is_held(self):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-from cinder_k2.array import hosts
+from cinder_k2.array import host_identity
 from cinder_k2.driver.operations import kept
 from cinder_k2 import rest
 from tests.unit.driver import doubles
@@ -19,7 +19,7 @@ VOLUME, OTHER = rest.Ref('volumes', 6), rest.Ref('volumes', 7)
 
 
 def mapping(mappable, *initiators):
-    return kept.Mapping('v1', mappable, hosts.Sought(initiators))
+    return kept.Mapping('v1', mappable, host_identity.Sought(initiators))
 
 
 class KeptTest(doubles.TestCase):

@@ -17,6 +17,7 @@ from unittest.mock import call
 import ddt
 
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import backend_rows
@@ -33,7 +34,8 @@ INTERVAL = 600.0
 BACKING = ArrayVolume(group=5, volume=6)
 OTHER = ArrayVolume(group=8, volume=7)
 HOST, GROUP = rest.Ref('hosts', 71), rest.Ref('host_groups', 3)
-MAPPING = kept.Mapping('v1', BACKING.mappable, hosts.Sought(('iqn.1',)))
+MAPPING = kept.Mapping('v1', BACKING.mappable,
+                       host_identity.Sought(('iqn.1',)))
 SEARCH = {'multiattach': True}
 
 

@@ -16,6 +16,7 @@ import ddt
 import testtools
 
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import host_identity
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.operations import volume_holders
 from cinder_k2 import exceptions
@@ -26,7 +27,7 @@ from tests.unit.driver import autospec
 IQN = 'iqn.2024:a'
 NAME = naming.host('node1', [IQN])
 SIMILAR = naming.host('node1', ['iqn.b'])
-SOUGHT = array_hosts.Sought((IQN,), (NAME, 'node1'))
+SOUGHT = host_identity.Sought((IQN,), (NAME, 'node1'))
 BACKING = ArrayVolume(group=5, volume=6)
 HOST, OTHER = rest.Ref('hosts', 71), rest.Ref('hosts', 72)
 GROUP = rest.Ref('host_groups', 3)
@@ -91,10 +92,10 @@ class OwnersTest(HoldersCase):
             self.mapped(OTHER)
             self.named(OTHER, name)
             self.assertEqual({}, self.holders.owners(BACKING, SOUGHT, [
-                array_hosts.Sought(('iqn.b',), (SIMILAR, 'node3'))]))
+                host_identity.Sought(('iqn.b',), (SIMILAR, 'node3'))]))
             self.assertRaises(
                 exceptions.HostUnknown, self.holders.owners, BACKING, SOUGHT,
-                [array_hosts.Sought(('iqn.c',), ('node4',))])
+                [host_identity.Sought(('iqn.c',), ('node4',))])
 
     def test_host_is_found_by_its_initiators(self):
         """INI-5: whatever it is named; the case of the IQN is ignored."""
@@ -111,8 +112,8 @@ class OwnersTest(HoldersCase):
         self.registry.named.side_effect = dict(
             zip((HOST.id, OTHER.id), names)).get
         self.assertEqual({HOST.id: {}}, self.holders.owners(
-            BACKING, array_hosts.Sought((IQN,), (NAME, 'node1'),
-                                        former=('former',))))
+            BACKING, host_identity.Sought((IQN,), (NAME, 'node1'),
+                                          former=('former',))))
         self.array.volumes.check_unmapped.assert_not_called()
 
     def test_name_of_another_attachments_host(self):
@@ -120,7 +121,7 @@ class OwnersTest(HoldersCase):
         self.mapped(OTHER)
         self.named(OTHER, 'node1')
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT, [
-            array_hosts.Sought(('iqn.b',), (SIMILAR, 'node1'))]))
+            host_identity.Sought(('iqn.b',), (SIMILAR, 'node1'))]))
 
     def grouped(self, group):
         """Map the volume to a group; that of another attachment's host."""
@@ -128,7 +129,7 @@ class OwnersTest(HoldersCase):
         self.registry.candidates.side_effect = (
             lambda sought: set() if sought == SOUGHT else {OTHER.id})
         self.array.mappings.group_of.side_effect = {OTHER.id: group}.get
-        return [array_hosts.Sought(('iqn.b',), (SIMILAR,))]
+        return [host_identity.Sought(('iqn.b',), (SIMILAR,))]
 
     def test_host_group_of_another_attachments_host(self):
         self.assertEqual({}, self.holders.owners(

@@ -1,0 +1,238 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from unittest import mock
+
+from cinder_k2.array import host_identity
+from cinder_k2.array import initiators
+from cinder_k2.array import known_hosts
+from cinder_k2 import rest
+from tests.unit.array import simulated_hosts
+from tests.unit import lost
+
+IQN = simulated_hosts.IQN
+OTHER = simulated_hosts.OTHER
+PORTS = simulated_hosts.PORTS
+
+
+def records_of(test, kind=host_identity.IQN):
+    """The records of a test's array; what they learn is in test.known."""
+    test.known = known_hosts.KnownHosts(test.client)
+    return initiators.Initiators(test.client, kind, test.known)
+
+
+class SearchTest(simulated_hosts.IscsiHostsTest):
+
+    def setUp(self):
+        super().setUp()
+        self.records = records_of(self)
+        self.host = self.make('theirs', IQN)
+        self.make('other', OTHER)
+
+    def names(self, records):
+        return [self.records.name(record) for record in records]
+
+    def test_in_lower_case(self):
+        """INI-5."""
+        self.assertEqual([IQN], self.names(self.records.search(
+            [IQN.upper(), 'iqn.none'])))
+
+    def test_in_another_spelling(self):
+        """QRY-5: once found, it is searched for in that spelling."""
+        spelling = IQN.replace('node1', 'Node3')
+        self.make('c', spelling)
+        sought = [spelling.lower()]
+        self.assertEqual([], self.records.search(sought))
+        self.assertEqual([spelling], self.names(
+            self.records.in_any_case(sought)))
+        self.assertEqual([spelling], self.names(self.records.search(sought)))
+
+    def test_foreign_records_are_left_out(self):
+        """The array may ignore the condition."""
+        everything = self.client.host_iqns.search()
+        with mock.patch.object(self.client.host_iqns, 'search',
+                               autospec=True, return_value=everything):
+            self.assertEqual([IQN], self.names(self.records.search([IQN])))
+
+    def test_by_host(self):
+        loose = self.client.host_iqns.create(iqn='iqn.loose')
+        found = self.records.by_host(self.records.listed())
+        self.assertIn(loose, self.records.listed())
+        self.assertEqual({IQN: mock.ANY}, found[self.host])
+        self.assertEqual(2, len(found))
+
+    def test_a_host_has_one_iqn(self):
+        """No call is made."""
+        self.sim.control.clear_journal()
+        self.assertEqual([], self.records.at_hosts([IQN], [self.host]))
+        self.assertEqual([], self.calls())
+
+
+class UnsearchedTest(simulated_hosts.UnsearchedTest):
+    """Arrays that cannot search for initiators."""
+
+    def setUp(self):
+        super().setUp()
+        self.records = records_of(self)
+
+    def test_listed_initiators_are_compared(self):
+        self.make('theirs', IQN.upper())
+        self.make('other', OTHER)
+        found, = self.records.search([IQN])
+        self.assertEqual(IQN.upper(), self.records.name(found))
+
+    def test_not_listed(self):
+        self.blind = True
+        host = self.make('theirs', IQN)
+        self.assertIsNone(self.records.search([IQN]))
+        self.assertIsNone(self.records.listed())
+        self.assertIsNone(self.records.in_any_case([IQN]))
+        self.assertIsNone(self.records.of_host(host))
+
+    def test_initiators_of_hosts(self):
+        hosts = [self.make('a', IQN), self.make('b', OTHER), self.make('c')]
+        self.assertEqual({hosts[0]: {IQN: mock.ANY}},
+                         self.records.of_hosts(hosts[::2]))
+        self.assertEqual({}, self.records.of_host(hosts[2]))
+        self.blind = True
+        self.assertIsNone(self.records.of_hosts(hosts))
+
+
+class SeveralTest(simulated_hosts.FCHostsTest):
+    """Hosts with several WWPNs."""
+
+    def test_at_hosts(self):
+        """One call for each host."""
+        records = records_of(self, host_identity.PWWN)
+        both = [self.make(name, *PORTS[number:number + 2], mapped=False)
+                for number, name in ((0, 'a'), (2, 'b'))]
+        self.sim.control.clear_journal()
+        found = records.at_hosts([PORTS[0].upper(), PORTS[3]], both)
+        self.assertEqual([PORTS[0], PORTS[3]],
+                         [records.name(record) for record in found])
+        self.assertEqual(2, len(self.calls()), self.calls())
+
+
+class ChangeTest(simulated_hosts.IscsiHostsTest):
+
+    def setUp(self):
+        super().setUp()
+        self.records = records_of(self)
+
+    def test_release_and_adopt(self):
+        """INI-2."""
+        host = self.make('a', IQN)
+        record = self.records.of_host(host)[IQN]
+        self.records.release(host, IQN)
+        loose, = self.records.search([IQN])
+        self.assertEqual((record, None), (loose.id, loose.host))
+        other = self.make('b')
+        self.records.adopt(other, record, IQN, self.fail)
+        self.assertEqual({IQN: record}, self.records.of_host(other))
+
+    def test_release_of_another_hosts(self):
+        """OBJ-7: it stays."""
+        host = self.make('a', IQN)
+        before = self.records.of_host(host)
+        self.records.release(self.make('b'), IQN)
+        self.records.release(host, OTHER)
+        self.assertEqual(before, self.records.of_host(host))
+
+    def test_added_initiator_is_not_shown(self):
+        """INI-2: the id of its record is unknown then."""
+        host = self.make('a')
+        self.sim.control.set_behaviors(create_reply='empty',
+                                       refuse_unlisted='400',
+                                       refuse_only=['GET host_iqns *'])
+        self.assertEqual({}, self.records.add(host, [IQN], self.fail))
+        record, = self.sim.control.leftovers()['host_iqns']
+        self.assertEqual(IQN, record['iqn'])
+
+    def test_adopt_by_name(self):
+        """If the array refuses to change records of initiators."""
+        host = self.make('a')
+        with mock.patch.object(self.client.host_iqns, 'update',
+                               autospec=True,
+                               side_effect=rest.Refused('no')):
+            self.records.adopt(host, 999, IQN, self.fail)
+        self.assertEqual([IQN], list(self.records.of_host(host)))
+
+    def test_host_that_was_given_initiators(self):
+        """Its name shows that it has them, until it is renamed."""
+        host = self.make(self.name)
+        self.assertFalse(self.known.is_registered(self.known.get(host)))
+        made = self.records.add(host, [IQN], self.fail)
+        self.assertEqual(made, self.records.of_host(host))
+        self.assertTrue(self.known.is_registered(self.known.get(host)))
+        self.assertFalse(self.known.is_registered(rest.Host(host, 'a')))
+
+    def test_remove(self):
+        host = self.make('a', IQN)
+        self.assertIsNone(self.records.remove(
+            host, self.records.of_host(host)))
+        self.assertEqual([], self.records.listed())
+
+    def test_remove_is_refused(self):
+        """The refusal is noted only if the caller says so."""
+        host = self.make('a', IQN)
+        known = self.client.capabilities
+        # A new version clears the verdicts.
+        known.note_version('before')
+        known.note_version('now')
+        with mock.patch.object(self.client.host_iqns, 'delete_many',
+                               autospec=True,
+                               side_effect=rest.Refused('no')):
+            refusal = self.records.remove(host, self.records.of_host(host))
+        self.assertIn('no', str(refusal))
+        self.assertEqual('unknown',
+                         known.verdict('deletions:host_iqns').state)
+        self.records.note_undeletable(refusal)
+        self.assertEqual('refused',
+                         known.verdict('deletions:host_iqns').state)
+
+    def test_remove_after_a_lost_reply(self):
+        """OBJ-7: one that is another host's by now stays."""
+        host, other = self.make('a', IQN), self.make('b')
+        records = self.records.of_host(host)
+
+        def act():
+            for owner in (None, self.client.hosts.ref(other)):
+                self.client.host_iqns.update(records[IQN], host=owner)
+        with lost.on_request('DELETE', '/host_iqns', sent=False, act=act,
+                             error=rest.Unreachable):
+            self.assertIsNone(self.records.remove(host, records))
+        self.assertEqual(records, self.records.of_host(other))
+
+    def test_remove_where_no_record_can_be_verified(self):
+        """They stay, and a warning says so."""
+        host = self.make('a', IQN)
+        records = self.records.of_host(host)
+        with mock.patch.object(
+                self.client.host_iqns, 'search', autospec=True,
+                side_effect=rest.NotOffered('no')), lost.on_request(
+                    'DELETE', '/host_iqns', sent=False, act=lambda: None,
+                    error=rest.Unreachable), self.assertLogs(
+                        initiators.LOG.logger, 'WARNING') as logs:
+            self.assertIsNone(self.records.remove(host, records))
+        self.assertIn(IQN, logs.output[0])
+        self.assertEqual(records, self.records.of_host(host))
+
+    def test_still_new(self):
+        """OBJ-7: the id in a reply counts unless it is another's record."""
+        host = self.make('a', IQN)
+        shown = self.records.of_host(host)[IQN]
+        foreign = self.client.host_iqns.create(iqn=OTHER).id
+        self.assertEqual(
+            {IQN.upper(): shown, 'iqn.late': 999},
+            self.records.still_new(host, {
+                IQN.upper(): None, 'iqn.late': 999, 'iqn.lost': None,
+                'iqn.foreign': foreign}))
