@@ -338,28 +338,29 @@ class TestServer(RealTime, Conversation, Transport):
     def test_requests_that_do_not_come(self):
         """Their connections end; one that waits for its reply does not."""
         self.useFixture(fixtures.MockPatchObject(
-            uvicorn_options, 'REQUEST_SECONDS', 0.3))
+            uvicorn_options, 'REQUEST_SECONDS', 1.0))
         token = base.authorization()['Authorization'].encode()
         head = (b'POST /api/v2/volumes HTTP/1.1\r\nHost: a\r\n'
                 b'Content-Length: 100\r\n')
-        for part in (b'', b'POST /api', head, head + b'\r\n' + b'x' * 50,
-                     head + b'Authorization: ' + token + b'\r\n\r\n',
-                     b'\r\n'):
-            raw = self.connect()
+        parts = (b'', b'POST /api', head, head + b'\r\n' + b'x' * 50,
+                 head + b'Authorization: ' + token + b'\r\n\r\n', b'\r\n')
+        held = [self.connect() for _ in parts]
+        for raw, part in zip(held, parts, strict=True):
             raw.sendall(part)
+        for raw, part in zip(held, parts, strict=True):
             self.assertNotIn(b' 200 ', self.all_of(raw), part)
-        self.array.control.set_latency(0.6)
+        self.array.control.set_latency(1.5)
         self.assertEqual(200, self.call('GET', '').status_code)
 
     def test_time_begins_anew_with_each_request(self):
         self.useFixture(fixtures.MockPatchObject(
-            uvicorn_options, 'REQUEST_SECONDS', 0.4))
+            uvicorn_options, 'REQUEST_SECONDS', 2.0))
         with k2_sim.Server(self.array) as server:
             self.url = server.url
             raw = self.connect()
             for _ in range(4):
                 raw.sendall(b'GET /console/app.js HTTP/1.1\r\n')
-                time.sleep(0.2)
+                time.sleep(0.6)
                 raw.sendall(b'Host: a\r\n\r\n')
                 self.assertIn(b'HTTP/1.1 ', raw.recv(2 ** 20))
 
