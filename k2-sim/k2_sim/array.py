@@ -76,6 +76,9 @@ from k2_sim.state import store as store_module
 LOG = logging.getLogger(__name__)
 # How often one request may need further calls to peers or copies.
 _MAX_CALLS = 4
+# Seconds that the reply to another array's wrong password is held back at
+# most: arrays wait 5 seconds for each other, and hold a lock meanwhile.
+_PEER_PENALTY = 1.0
 # Paths that may have to wait for files, besides the control API.
 _WITH_COPIES = ('/snapshots', '/replication/sessions')
 T = TypeVar('T')
@@ -402,7 +405,9 @@ class Array:
         """
         if status != 401 or not request.headers.get('authorization'):
             return 0.0
-        return self._throttle.fail(request.address)
+        seconds = self._throttle.fail(request.address)
+        return min(seconds, _PEER_PENALTY) if _is_of_peer(
+            request.path) else seconds
 
     def _answered(self, request: Request,
                   entry: journal_module.Entry) -> Exchange:

@@ -22,7 +22,7 @@ from k2_sim import clock as clock_module
 TRIES = 10
 TRIES_SECONDS = 60.0
 # Seconds that a reply to further ones is held back at most.
-LONGEST_DELAY = 8.0
+LONGEST_DELAY = 4.0
 # Addresses that are remembered; the one that failed first is forgotten.
 _ADDRESSES = 1000
 # Bits of an IPv6 address that its owner cannot choose.
@@ -73,6 +73,7 @@ def _network(address: str) -> str:
         found = ipaddress.ip_address(address.partition('%')[0])
     except ValueError:
         return address
+    found = getattr(found, 'ipv4_mapped', None) or found
     if found.version == 4:
         return str(found)
     return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False))

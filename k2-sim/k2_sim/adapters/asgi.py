@@ -95,10 +95,12 @@ async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
     path = path.partition('?')[0]
     # What a stranger sends is not kept in memory.
     limit = array.body_limit(path, headers)
-    body = await _body(receive, limit) if limit else b''
+    body = await _body(receive, limit)
     if body is None:
         return
-    if len(body) > limit:
+    if not limit:
+        body = b''
+    elif len(body) > limit:
         await _reply(Exchange(messages.too_large(limit)), receive, send)
         return
     manager = array.exchange(

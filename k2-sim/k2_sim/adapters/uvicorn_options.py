@@ -34,8 +34,8 @@ class BoundedProtocol(httptools_impl.HttpToolsProtocol):
     """
 
     _timer: asyncio.TimerHandle | None = None
-    # Bytes of a request whose headers are not complete, None after that.
-    _head: int | None = 0
+    # Bytes of the current request that are not of its body.
+    _head = 0
 
     def connection_made(self, transport: asyncio.Transport  # type: ignore
                         ) -> None:
@@ -52,16 +52,31 @@ class BoundedProtocol(httptools_impl.HttpToolsProtocol):
         """Read a part of a request."""
         if self.transport.is_closing():
             return
-        if self._timer is None:
-            self._wait()
-        if self._head is not None:
-            if self._head > LONGEST_HEAD:
-                self.send_400_response(
-                    f'A request has at most {LONGEST_HEAD} bytes before its '
-                    'body.')
-                return
-            self._head += len(data)
+        if self._head > LONGEST_HEAD:
+            self.send_400_response(
+                f'A request has at most {LONGEST_HEAD} bytes besides its '
+                'body.')
+            return
+        self._head += len(data)
         super().data_received(data)
+        if (self._timer is None and self.cycle is not None
+                and self.cycle.response_complete
+                and not self.transport.is_closing()):
+            # An empty line, or the rest of a body after its reply, has ended
+            # the wait for the next request.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def on_message_begin(self) -> None:
+        """Begin a request, maybe in the data that ended the one before."""
+        super().on_message_begin()
+        self._stop_waiting()
+        self._wait()
+
+    def on_body(self, body: bytes) -> None:
+        """Read a part of a body."""
+        self._head -= len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request; the next one may take its time again."""
@@ -80,7 +95,6 @@ class BoundedProtocol(httptools_impl.HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin the request; the application runs after this."""
-        self._head = None
         url = self.url
         if len(url) <= _LONGEST_PARSED:
             super().on_headers_complete()

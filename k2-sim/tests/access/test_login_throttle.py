@@ -35,8 +35,8 @@ class LoginThrottleTest(testtools.TestCase):
 
     def test_delays(self):
         self.assertEqual({0.0}, set(self.fail_often()))
-        self.assertEqual([1, 2, 4, 8, 8], self.fail_often(times=5))
-        self.assertEqual([8.0] * 30, self.fail_often(times=30))
+        self.assertEqual([1, 2, 4, 4], self.fail_often(times=4))
+        self.assertEqual([4.0] * 30, self.fail_often(times=30))
 
     def test_each_address_has_its_own_count(self):
         self.fail_often()
@@ -48,6 +48,8 @@ class LoginThrottleTest(testtools.TestCase):
               ('2001:db8::1', '2001:db8:0:1::1', False),
               ('fe80::1%eth0', 'fe80::1%eth1', True),
               ('192.0.2.1', '192.0.2.3', False),
+              ('::ffff:192.0.2.1', '::ffff:192.0.2.3', False),
+              ('::ffff:192.0.2.1', '192.0.2.1', True),
               ('', '', True), ('', 'a', False))
     @ddt.unpack
     def test_addresses_of_one_machine(self, first, second, are_one):
@@ -85,6 +87,12 @@ class ThrottledRequestTest(base.ArrayTest):
             self.assertEqual((401, 0), self.delay(path))
         self.assertEqual((401, 1), self.delay())
         self.assertEqual((401, 2), self.delay('/sim/v1/state'))
+
+    def test_other_arrays_are_held_back_for_less(self):
+        """They wait 5 seconds for each other."""
+        for _ in range(20):
+            self.delay()
+        self.assertEqual((401, 1), self.delay('/sim/v1/peer'))
 
     def test_others_are_not(self):
         """Neither another address, nor this one with the right password."""

@@ -352,6 +352,46 @@ class TestServer(RealTime, Conversation, Transport):
         self.array.control.set_latency(1.5)
         self.assertEqual(200, self.call('GET', '').status_code)
 
+    def test_idle_connections_end(self):
+        """Also after bytes of no request, or of a pipelined one."""
+        self.useFixture(fixtures.MockPatchObject(
+            uvicorn_options, 'REQUEST_SECONDS', 1.0))
+        get = b'GET /console/app.js HTTP/1.1\r\nHost: a\r\n\r\n'
+        post = (b'POST /console/session HTTP/1.1\r\nHost: a\r\n'
+                b'Content-Length: 10\r\n\r\n12')
+        held = [self.connect() for _ in range(3)]
+        for raw, first, second in zip(held, (get, get, get + post),
+                                      (b'', b'\r\n', b''), strict=True):
+            raw.sendall(first)
+            if second:
+                raw.recv(100)
+                raw.sendall(second)
+        # No end within 20 seconds is a TimeoutError.
+        for raw in held:
+            self.all_of(raw)
+
+    def test_trailers_are_bounded(self):
+        raw = self.connect()
+        raw.sendall(b'POST /console/session HTTP/1.1\r\nHost: a\r\n'
+                    b'Transfer-Encoding: chunked\r\n\r\n0\r\n')
+        sent = 0
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            while sent < 64 * uvicorn_options.LONGEST_HEAD:
+                sent += raw.send(b'a: b\r\n' * 10000)
+        self.assertLess(sent, 64 * uvicorn_options.LONGEST_HEAD)
+
+    def test_stray_bytes_do_not_end_a_slow_reply(self):
+        self.useFixture(fixtures.MockPatchObject(
+            uvicorn_options, 'REQUEST_SECONDS', 1.0))
+        self.array.control.set_latency(2)
+        raw = self.connect()
+        raw.sendall(b'GET /api/v2 HTTP/1.1\r\nHost: a\r\n'
+                    b'Authorization: ' + base.authorization()[
+                        'Authorization'].encode() + b'\r\n\r\n')
+        time.sleep(0.2)
+        raw.sendall(b'\r\n')
+        self.assertIn(b' 200 ', raw.recv(100))
+
     def test_time_begins_anew_with_each_request(self):
         self.useFixture(fixtures.MockPatchObject(
             uvicorn_options, 'REQUEST_SECONDS', 2.0))
@@ -414,24 +454,37 @@ class TestTls(Conversation, Transport):
 class TestAsgi(testtools.TestCase):
     """The application without a server."""
 
-    def test_body_of_a_stranger_is_not_read(self):
+    def test_body_of_a_stranger_is_not_kept(self):
+        """It is read to its end, so that the caller hears of the 401."""
         array = k2_sim.Array()
         self.addCleanup(array.close)
-        sent = []
+        sent, left, kept = [], [], []
+        exchange = array.exchange
+
+        def spying(*arguments):
+            kept.append(arguments[4])
+            return exchange(*arguments)
+
+        self.useFixture(fixtures.MockPatchObject(array, 'exchange', spying))
 
         async def send(message):
             sent.append(message)
 
         async def receive():
-            raise AssertionError('the body is read')
+            body = left.pop()
+            return {'type': 'http.request', 'body': body,
+                    'more_body': bool(left)}
 
         for path in ('/api/v2/volumes', '/sim/v1/restore', '/nowhere'):
+            left += [bytes(2 ** 16)] * 3
             asyncio.run(k2_sim.asgi_app(array)({
                 'type': 'http', 'method': 'POST', 'path': path,
                 'query_string': b'', 'headers': [], 'client': None},
                 receive, send))
-            self.assertEqual(401, sent.pop(0)['status'])
+            self.assertEqual((401, [b''], []), (
+                sent.pop(0)['status'], kept, left))
             sent.clear()
+            kept.clear()
 
     def test_a_caller_that_goes_away(self):
         """Sending stops as soon as the client disconnects."""
