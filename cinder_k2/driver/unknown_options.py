@@ -68,7 +68,10 @@ def _given(section: str) -> set[str]:
         except (OSError, cfg.ConfigFileParseError, cfg.ParseError):
             # It has changed since the service read it.
             continue
-        given.update(sections.get(section, ()))
+        for name, values in sections.items():
+            # oslo.config does not mind the case of a section's name either.
+            if name.lower() == section.lower():
+                given.update(values)
     return given
 
 

@@ -83,6 +83,16 @@ class UnknownOptionsTest(base.BaseTestCase):
         self.assertEqual(['alpha', 'beta'],
                          [text.split()[1] for text in texts])
 
+    def test_section_in_other_capitals(self):
+        """oslo.config finds it."""
+        self.section = f'K2-{next(_numbers)}'
+        text, = self.texts('zebra = 1')
+        self.assertIn('zebra', text)
+        section = self.section.lower()
+        config.register(configuration.Configuration(
+            [*manager.volume_backend_opts, *driver.volume_opts], section))
+        self.assertEqual(1, len(unknown_options.texts(section)))
+
     def test_a_file_that_has_changed(self):
         self.texts()
         (self.folder / 'cinder.conf').write_text('no section = 1')
