@@ -106,8 +106,8 @@ class Client:
         Without ``seconds`` it is the deadline of the settings, for all of them
         together. It nests; the shorter one wins, unless the inner one is
         ``fresh``, which is needed to undo operations that ran out of time.
-        With ``outage``, a call to an array that accepts no connection, or
-        whose name is unknown, ends after so many seconds.
+        With ``outage``, a call ends when the array has accepted no connection,
+        or its name was unknown, for so many seconds.
         """
         return self._session.deadline(seconds, fresh=fresh, outage=outage)
 

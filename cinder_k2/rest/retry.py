@@ -13,7 +13,6 @@
 """Deadlines, and the pauses between two tries of one call."""
 
 import copy
-import math
 import random
 
 from cinder_k2 import polling
@@ -30,8 +29,8 @@ PERSISTENT_TRIES = 8
 class Deadline:
     """The time limit of a call with all its retries.
 
-    :ivar outage: seconds after which a call ends in which no connection to
-        the array was made; None: as many as the deadline allows
+    :ivar outage: seconds without a connection to the array after which a
+        call ends; None: as many as the deadline allows
     """
 
     def __init__(self, seconds: float, clock: polling.Clock,
@@ -76,8 +75,8 @@ class Retry:
         self._bad = 0
         self._persistent = 0
         self._last: errors.RestError | None = None
-        self._began = clock.monotonic()
-        self._connected = False
+        # When the array was last reached, or the call began.
+        self._reached = clock.monotonic()
         self.tries = 0
 
     def pause(self, error: errors.RestError) -> None:
@@ -90,7 +89,8 @@ class Retry:
         self._persistent += _is_persistent(error)
         self._bad += is_of_an_object(error)
         self._failures += errors.is_server_failure(error)
-        self._connected |= not isinstance(error, errors.NotConnected)
+        if not isinstance(error, errors.NotConnected):
+            self._reached = self._clock.monotonic()
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
@@ -100,7 +100,7 @@ class Retry:
                 or self._persistent >= PERSISTENT_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()
-                or delay >= self._left_of_outage()):
+                or self._is_outage(error, delay)):
             raise self._to_raise(error)
         self._last = error
         self._clock.sleep(delay)
@@ -111,11 +111,12 @@ class Retry:
         return self._once and not (
             self._awaits_turn and isinstance(error, errors.Busy))
 
-    def _left_of_outage(self) -> float:
-        """Seconds for which the array may still be without connections."""
-        if self._connected or self._deadline.outage is None:
-            return math.inf
-        return self._began + self._deadline.outage - self._clock.monotonic()
+    def _is_outage(self, error: errors.RestError, delay: float) -> bool:
+        """Whether the array is without connections for too long by then."""
+        outage = self._deadline.outage
+        if outage is None or not isinstance(error, errors.NotConnected):
+            return False
+        return self._clock.monotonic() + delay >= self._reached + outage
 
     def _to_raise(self, error: errors.RestError) -> errors.RestError:
         # The last try may have been cut off by the deadline: then the error

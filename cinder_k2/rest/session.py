@@ -130,15 +130,15 @@ class Session:
         """Give the calls of this thread ``seconds``; the shorter wins.
 
         Without ``seconds`` the deadline of the settings holds. A ``fresh``
-        one counts whatever is left of those around it. A call in which no
-        connection is made ends after ``outage`` seconds, if given here or
-        around.
+        one counts whatever is left of those around it. A call ends when no
+        connection was made for ``outage`` seconds, those of here or around,
+        the fewer; a try that is under way is not cut off.
         """
         if seconds is None:
             seconds = self._settings.deadline
         outer = self._local.deadline
-        if outage is None and outer:
-            outage = outer.outage
+        if outer and outer.outage is not None:
+            outage = min(outer.outage, outage or outer.outage)
         inner = retry.Deadline(seconds, self.clock, outage)
         if outer and not fresh and outer.left() < inner.left():
             inner = outer.during(outage)
@@ -205,8 +205,7 @@ class Session:
                 try:
                     with self._turn(call) as timeout:
                         reply = self.transport.exchange(
-                            call.request, timeout, call.tries + 1,
-                            call.deadline.outage)
+                            call.request, timeout, call.tries + 1)
                 except errors.RestError as error:
                     failure = error
                 # Outside of the handler: each error would become the context

@@ -89,19 +89,17 @@ class Transport:
         """Close the persistent connections."""
         self._http.close()
 
-    def exchange(self, request: Request, timeout: float, attempt: int,
-                 connect: float | None = None) -> bytes:
+    def exchange(self, request: Request, timeout: float, attempt: int
+                 ) -> bytes:
         """Send ``request`` and return the body of its 2xx reply.
 
         :param timeout: seconds for the whole of it; bounds the timeouts of
             the settings
-        :param connect: seconds for the connection; bounds the timeout of the
-            settings, too
         :raises errors.RestError: no reply, or another one than 2xx
         """
         with self._sending(request, timeout, attempt) as sent:
             reply = self._http.send(self._prepared(request),
-                                    **self._how(timeout, connect))
+                                    **self._how(timeout))
             body = sent.read(reply)
         if not 200 <= reply.status_code < 300:
             raise errors.from_reply(
@@ -157,12 +155,10 @@ class Transport:
         query = f'?{request.query}' if request.query else ''
         return f'{self.base_url}{request.path}{query}'
 
-    def _how(self, timeout: float, connect: float | None = None
-             ) -> dict[str, Any]:
+    def _how(self, timeout: float) -> dict[str, Any]:
         return {
             'verify': self._http.verify, 'proxies': {},
-            'timeout': (min(self._settings.connect_timeout, timeout,
-                            connect or timeout),
+            'timeout': (min(self._settings.connect_timeout, timeout),
                         min(self._settings.read_timeout, timeout)),
             'allow_redirects': False, 'stream': True}
 

@@ -134,14 +134,6 @@ class RequestTest(Case):
         self.assertEqual([expected] * 2, [
             options['timeout'] for options in self.array.options])
 
-    @ddt.data((1, (1, 5)), (4, (3, 5)), (None, (3, 5)))
-    @ddt.unpack
-    def test_time_for_the_connection(self, connect, expected):
-        made = self.make(scripted.Reply(200), connect_timeout=3,
-                         read_timeout=9)
-        made.exchange(GET, 5, 1, connect)
-        self.assertEqual(expected, self.array.options[0]['timeout'])
-
     @ddt.data(({}, False), ({'verify': True}, True),
               ({'verify': True, 'ca_path': '/'}, '/'),
               ({'ca_path': '/'}, False),
