@@ -20,7 +20,7 @@ from uvicorn.protocols.http import httptools_impl
 
 # Longer URLs the parser cannot take apart.
 _LONGEST_PARSED = 2 ** 16 - 1
-#: Bytes of a request before its body, URL included.
+#: Bytes of a request besides its body: URL, headers, chunk sizes, trailers.
 LONGEST_HEAD = 2 ** 20
 #: Seconds in which a whole request must arrive, from its first byte on, or
 #: from the start of the connection.

@@ -99,6 +99,20 @@ class FCHostsTest(simulated.SimulatedTest):
         """A host that was registered when it connected with these WWPNs."""
         return self.make(naming.host(name, ports), *ports, **more)
 
+    def hosts_gone(self):
+        """Let no host be read by its id."""
+        return mock.patch.object(
+            self.client.hosts, 'get', autospec=True,
+            side_effect=rest.NotFound('gone', mock.Mock(), status=404))
+
+    def mapped_to_a_group(self, id):
+        """Show mappings to the host group of this id, and to nothing."""
+        return mock.patch.object(
+            self.client.mappings, 'some', autospec=True,
+            return_value=([rest.Mapping(1, host, self.backing.mappable)
+                           for host in (rest.Ref('host_groups', id), None)],
+                          True))
+
     def sought(self, *ports):
         return host_identity.Sought(
             ports, (naming.host('node1', ports), 'node1'))

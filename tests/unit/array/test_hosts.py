@@ -213,19 +213,13 @@ class SimilarNameTest(simulated_hosts.FCHostsTest):
 
     def test_host_deleted_meanwhile(self):
         self.registered(*PORTS[:2])
-        with mock.patch.object(
-                self.client.hosts, 'get', autospec=True,
-                side_effect=rest.NotFound('gone', mock.Mock(), status=404)):
+        with self.hosts_gone():
             self.assert_not_found(PORTS[0])
 
     def test_mappings_of_host_groups(self):
         """They name a group or nothing, never the host."""
         same_id = self.registered(*PORTS[:2], mapped=False)
-        with mock.patch.object(
-                self.client.mappings, 'some', autospec=True,
-                return_value=([rest.Mapping(1, host, self.backing.mappable)
-                               for host in (rest.Ref('host_groups', same_id),
-                                            None)], True)):
+        with self.mapped_to_a_group(same_id):
             self.assert_not_found(PORTS[0])
 
     def test_without_names(self):

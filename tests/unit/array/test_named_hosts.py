@@ -18,7 +18,6 @@ from cinder_k2.array import known_hosts
 from cinder_k2.array import named_hosts
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
-from cinder_k2 import rest
 from tests.unit.array import simulated_hosts
 from tests.unit import simulated
 
@@ -162,20 +161,14 @@ class SimilarNameTest(simulated_hosts.FCHostsTest):
 
     def test_host_deleted_meanwhile(self):
         self.registered(*PORTS[:2])
-        with mock.patch.object(
-                self.client.hosts, 'get', autospec=True,
-                side_effect=rest.NotFound('gone', mock.Mock(), status=404)):
+        with self.hosts_gone():
             self.assertEqual([], self.named.by_similar_name(
                 self.sought(PORTS[0])))
 
     def test_mappings_of_host_groups(self):
         """They name a group or nothing, never the host."""
         same_id = self.registered(*PORTS[:2], mapped=False)
-        with mock.patch.object(
-                self.client.mappings, 'some', autospec=True,
-                return_value=([rest.Mapping(1, host, self.backing.mappable)
-                               for host in (rest.Ref('host_groups', same_id),
-                                            None)], True)):
+        with self.mapped_to_a_group(same_id):
             self.assertEqual([], self.named.by_similar_name(
                 self.sought(PORTS[0])))
 
