@@ -24,7 +24,7 @@ def variables() -> dict[str, str]:
 
     It is not to fetch interpreters from the network.
     """
-    found = {'UV_NATIVE_TLS': 'true',
+    found = {'UV_SYSTEM_CERTS': 'true',
              'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
              'UV_DEFAULT_INDEX': os.environ.get('PIP_INDEX_URL', ''),
              'UV_PYTHON_DOWNLOADS': 'never', **os.environ}

@@ -19,7 +19,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED = ('sh', 'cat', 'cksum', 'dirname', 'basename', 'sed', 'grep', 'tail',
-          'sleep')
+          'sleep', 'mkdir', 'cp')
 INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',
           'constraints/2026.2.txt', 'k2-sim/pyproject.toml',
           'test-requirements.txt', 'tools/requirements.txt',
@@ -31,6 +31,7 @@ class BootstrapTest(unittest.TestCase):
     """Machines with missing requirements; the tests install nothing."""
 
     def setUp(self):
+        super().setUp()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.checkout = pathlib.Path(directory.name) / 'checkout'
@@ -101,31 +102,68 @@ exec(sys.argv[1])' "$2" """)
         (self.checkout / '.git').mkdir()
         self.assertIn('safe.directory', self.complaint())
 
-    def played_venv(self, pip):
-        """Create a venv with a fake pip."""
+    def played_venv(self, pip, uv=None):
+        """Create a venv with a fake pip, and one of uv if pip can get it."""
         self.good_python()
+        (self.bin / 'played-uv').unlink(missing_ok=True)
+        scripts = {'python': f'''[ "$1" = -c ] && exit 0
+            case "$*" in
+            *config*) exit 1;;
+            *' uv') {'exit 0' if uv else 'exit 1'};;
+            esac
+            {pip}''', 'uv': uv}
+        for name, script in scripts.items():
+            if script:
+                self.program(f'played-{name}', script)
         self.program('python3', f'''
             [ "$2" != venv ] && exec {sys.executable} "$@"
             mkdir -p .venv/bin
-            printf '%s\\n' '#!/bin/sh' '[ "$1" = -c ] && exit 0' \\
-                '{pip}' >.venv/bin/python
-            chmod +x .venv/bin/python''')
-        for name in ('mkdir', 'chmod'):
-            (self.bin / name).symlink_to(shutil.which(name))
+            for name in python uv; do
+                [ -e {self.bin}/played-$name ] || continue
+                cp {self.bin}/played-$name .venv/bin/$name
+            done''')
+
+    def bootstrap(self, purpose, **environ):
+        """Run it where everything can be installed; return the output."""
+        done = subprocess.run(
+            ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'), purpose],
+            capture_output=True, text=True, timeout=60, env={
+                'PATH': str(self.bin), 'PBR_VERSION': '0.0.1', **environ})
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return done.stdout
+
+    def calls(self):
+        return (self.checkout / 'calls').read_text().splitlines()
 
     def test_the_driver_comes_before_k2_sim(self):
         """Upgrading a driver that had its commands would remove them."""
-        self.played_venv('echo "$@" >>calls')
-        done = subprocess.run(
-            ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'),
-             'test'], capture_output=True, text=True, timeout=60,
-            env={'PATH': str(self.bin), 'PBR_VERSION': '0.0.1'})
-        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
-        calls = (self.checkout / 'calls').read_text().splitlines()
-        self.assertEqual(
-            ['-e .', '-e ./k2-sim[test]', 'krest==1.3.8'],
-            [call[call.find(start):] for call, start in zip(
-                calls, ('-e', '-e', 'krest=='))])
+        for uv in (None, 'echo "uv $@" >>calls'):
+            with self.subTest(uv=uv):
+                self.played_venv('echo "pip $@" >>calls', uv)
+                self.bootstrap('test')
+                self.assertEqual(
+                    [('uv' if uv else 'pip', '-e .'),
+                     ('uv' if uv else 'pip', '-e ./k2-sim[test]'),
+                     ('pip', 'krest==1.3.8')],
+                    [(call.split()[0], call[call.find(start):])
+                     for call, start in zip(
+                         self.calls(), ('-e', '-e', 'krest=='))])
+                shutil.rmtree(self.checkout / '.venv')
+                (self.checkout / 'calls').unlink()
+
+    def test_what_uv_cannot_install(self):
+        """Pip installs all of it, and uv is not asked again."""
+        self.played_venv('echo "pip $@" >>calls',
+                         'echo "uv $@" >>calls; exit 2')
+        self.assertIn('trying pip', self.bootstrap('docs'))
+        self.assertEqual(['uv', 'pip', 'pip'],
+                         [call.split()[0] for call in self.calls()])
+
+    def test_uv_is_told_the_settings_of_pip(self):
+        self.played_venv('', 'echo "$UV_DEFAULT_INDEX $SSL_CERT_FILE"'
+                         ' >>calls')
+        self.bootstrap('docs', PIP_INDEX_URL='https://p', PIP_CERT='/ca.pem')
+        self.assertEqual(['https://p /ca.pem'] * 2, self.calls())
 
     def test_a_tag_is_another_version(self):
         """Detected from the installed version, and reinstalled."""
@@ -133,15 +171,15 @@ exec(sys.argv[1])' "$2" """)
         for line, calls in (('exit 128', 2), ('exit 128', 2),
                             ('echo 1.0.0', 4), ('echo 1.0.0', 4)):
             self.program('git', line)
-            subprocess.run(
-                ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'),
-                 'docs'], stdout=subprocess.DEVNULL, timeout=60, check=True,
-                env={'PATH': str(self.bin), 'PBR_VERSION': '0.0.1'})
-            self.assertEqual(calls, len(
-                (self.checkout / 'calls').read_text().splitlines()), line)
+            self.bootstrap('docs')
+            self.assertEqual(calls, len(self.calls()), line)
 
     def test_no_package_index(self):
-        self.played_venv('echo "NewConnectionError: refused"; exit 1')
-        text = self.complaint(PBR_VERSION='0.0.1')
-        self.assertIn('index cannot be reached', text)
-        self.assertFalse(list(self.checkout.glob('.venv/*.stamp')))
+        for uv in (None, 'exit 2'):
+            with self.subTest(uv=uv):
+                self.played_venv(
+                    'echo "NewConnectionError: refused"; exit 1', uv)
+                text = self.complaint(PBR_VERSION='0.0.1')
+                self.assertIn('index cannot be reached', text)
+                self.assertFalse(list(self.checkout.glob('.venv/*.stamp')))
+                shutil.rmtree(self.checkout / '.venv')

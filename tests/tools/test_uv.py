@@ -34,7 +34,7 @@ class UvTest(unittest.TestCase):
 
     def test_certificates_of_the_system(self):
         found = self.variables()
-        self.assertEqual('true', found['UV_NATIVE_TLS'])
+        self.assertEqual('true', found['UV_SYSTEM_CERTS'])
         self.assertNotIn('SSL_CERT_FILE', found)
         self.assertNotIn('UV_DEFAULT_INDEX', found)
 
