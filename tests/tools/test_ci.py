@@ -14,10 +14,12 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
+from tools.releases import table
 from tools import run_e2e
 from tools import run_tests
 
@@ -113,13 +115,15 @@ class StagesTest(unittest.TestCase):
                 ('make', 'echo "begin $*"\nsleep 0.05\n'
                  'case "$*" in tempest*) sleep 0.2;; esac\necho "end $*"\n'
                  'case "$*" in "$BROKEN") exit 2;; esac'),
-                ('git', 'echo base')):
+                ('git', 'case "$2" in --count) echo 5;; *) echo base;; esac'),
+                ('date', 'echo "${NOW:-1000}"')):
             (place / name).write_text(f'#!/bin/sh\n{text}\n')
             (place / name).chmod(0o755)
         done = subprocess.run(
             ['sh', '-c', stages], cwd=place, text=True, timeout=60,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={'PATH': f'{place}:/usr/bin:/bin', **variables})
+            env={'PATH': f'{place}:/usr/bin:/bin', 'started': '1000',
+                 **variables})
         return done.returncode, done.stdout.splitlines()
 
     def test_each_prints_its_seconds(self):
@@ -142,6 +146,26 @@ class StagesTest(unittest.TestCase):
         for name in ('test', 'tempest QUICK=1', 'e2e SUITES=guest'):
             status, lines = self.run_it(BROKEN=name)
             self.assertEqual((1, most), (status, len(lines)), name)
+
+    def releases(self, lines):
+        """The releases whose tests were run, in order."""
+        return re.findall(r'^begin matrix SLICE=1 RELEASE=(.+)$',
+                          '\n'.join(lines), re.MULTILINE)
+
+    def test_every_older_release(self):
+        """Each in its turn is the first."""
+        *older, _ = (release.name for release in table.load())
+        self.assertEqual([*older[1:], older[0]],
+                         self.releases(self.run_it()[1]))
+
+    def test_no_release_begins_late(self):
+        """The others are not affected, and what was left out is told."""
+        status, lines = self.run_it(NOW='5200')
+        self.assertEqual(0, status)
+        self.assertEqual([], self.releases(lines))
+        self.assertIn('== 2024.1: not tested, for lack of time', lines)
+        self.assertIn('begin tempest QUICK=1', lines)
+        self.assertEqual(4, len(self.releases(self.run_it(NOW='5199')[1])))
 
     def test_every_suite_of_a_whole_machine(self):
         named = [word.strip("'") for line in self.run_it()[1]
