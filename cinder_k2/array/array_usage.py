@@ -25,12 +25,14 @@ LOG = logging.getLogger(__name__)
 
 T = typing.TypeVar('T')
 
-# Seconds. Statistics are requested again in a minute.
-_PATIENCE = 60.0
-_PATIENCE_FOR_MORE = 10.0
-# Cinder waits for the statistics of an array that accepts no connection.
-_OUTAGE = 8.0
+# Seconds. Cinder waits for statistics, and requests them again in a minute.
+_PATIENCE = 9.5
+_PATIENCE_FOR_CAPACITY = 8.0
+# One figure that the array does not report must not cost all others.
+_PATIENCE_FOR_MORE = 2.0
 _LIFETIME = 300.0
+# An array that was busy once is not down.
+_LIFETIME_OF_CAPACITY = 90.0
 
 # A capacity beyond this many KiB is a wrong value.
 _LARGEST = 1 << 60
@@ -44,10 +46,12 @@ class ArrayUsage:
 
     ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state`` and
     ``performance`` are None where they are not known, the counts 0.
-    ``snapshots`` does not count views.
+    ``snapshots`` does not count views. ``current`` is False if the array did
+    not report its capacity in time, and it is the last one known.
     """
 
     capacity: rest.Capacity = NOTHING
+    current: bool = True
     state: rest.SystemState | None = None
     performance: rest.Performance | None = None
     volumes: int = 0
@@ -133,6 +137,8 @@ class UsageReader:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
         self._due = client.clock.monotonic()
+        self._capacity: rest.Capacity | None = None
+        self._known_at = self._due
         self._state: _Figure[rest.SystemState | None] = _Figure(
             'the state of the system', client.system_state, None)
         self._performance: _Figure[rest.Performance | None] = _Figure(
@@ -149,23 +155,40 @@ class UsageReader:
             for name, load in counters.items()}
 
     def read(self) -> ArrayUsage:
-        """Measure now. Figures not needed for scheduling may be old.
+        """Measure now, in ten seconds. Figures may be old.
 
         :raises rest.RestError: the array reports no capacity
         :raises ArrayNotSupported: it reports an invalid one
         """
-        with self._client.deadline(_PATIENCE, outage=_OUTAGE):
-            capacity = self._client.capacity()
+        with self._client.deadline(_PATIENCE):
+            capacity, current = self._read_capacity()
+            self._state.read(self._client)
+            if self._client.clock.monotonic() >= self._due:
+                self._read_more()
+        return self._usage(capacity, current)
+
+    def _read_capacity(self) -> tuple[rest.Capacity, bool]:
+        """The capacity, and whether it is the current one.
+
+        :raises rest.RestError: there is none, not even of a minute ago
+        :raises ArrayNotSupported: it is invalid
+        """
+        now = self._client.clock.monotonic()
+        try:
+            with self._client.deadline(_PATIENCE_FOR_CAPACITY):
+                capacity = self._client.capacity()
+        except (rest.Busy, rest.NoReply) as error:
+            if (self._capacity is None
+                    or now - self._known_at > _LIFETIME_OF_CAPACITY):
+                raise
+            LOG.warning('The statistics have an old capacity: %s', error)
+            return self._capacity, False
         if not 0 < capacity.total <= _LARGEST:
             raise exceptions.ArrayNotSupported(
                 f'The array at {self._client.address} reports an invalid'
                 ' capacity.')
-        self._state.read(self._client)
-        usage = self._usage(_within_bounds(capacity))
-        if self._client.clock.monotonic() >= self._due:
-            self._read_more()
-            usage = self._usage(usage.capacity)
-        return usage
+        self._capacity, self._known_at = _within_bounds(capacity), now
+        return self._capacity, True
 
     def _read_more(self) -> None:
         for count in self._counts.values():
@@ -173,10 +196,10 @@ class UsageReader:
         self._performance.read(self._client)
         self._due = self._client.clock.monotonic() + _LIFETIME
 
-    def _usage(self, capacity: rest.Capacity) -> ArrayUsage:
+    def _usage(self, capacity: rest.Capacity, current: bool) -> ArrayUsage:
         performance = self._performance
         return ArrayUsage(
-            capacity, self._state.value,
+            capacity, current, self._state.value,
             # An old latency is of no use.
             performance.value if performance.current else None,
             **{name: max(figure.value, 0)

@@ -95,7 +95,7 @@ class Statistics:
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
         self._log_change(state, why)
-        if state == 'up':
+        if state == 'up' and self._usage.current:
             self._reconcile()
         return {
             'volume_backend_name': self._name, **self._fixed,

@@ -12,6 +12,7 @@
 
 """Statistics for the scheduler, with arrays and options replaced."""
 
+import dataclasses
 from unittest import mock
 
 from cinder.scheduler.evaluator import evaluator
@@ -96,6 +97,11 @@ class StatisticsTest(Case):
     def test_no_reconciliation_while_the_array_is_down(self):
         self.fail()
         self.read()
+        self.home.reconciliation.run.assert_not_called()
+
+    def test_no_reconciliation_while_the_array_is_too_busy(self):
+        self.usage = dataclasses.replace(self.usage, current=False)
+        self.assertEqual('up', self.read()['backend_state'])
         self.home.reconciliation.run.assert_not_called()
 
     def test_pool(self):
