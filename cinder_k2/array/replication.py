@@ -16,6 +16,7 @@ Each side of a pair has its own session; nothing here knows the other array.
 ``state`` in a call is a command, and in a session its result.
 """
 
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -409,6 +410,28 @@ class Replication:
 
     # Waiting for states
 
+    def insist(self, command: Callable[[], None], timeout: float = 60) -> None:
+        """Repeat a command that the array refuses.
+
+        :raises Refused: it still does after ``timeout`` seconds
+        """
+        last: list[rest.Refused] = []
+
+        def accepted() -> bool:
+            try:
+                command()
+            except rest.Refused as refusal:
+                last[:] = [refusal]
+                return False
+            return True
+
+        try:
+            with self._client.deadline(timeout + _MARGIN, fresh=True):
+                polling.wait_until(accepted, timeout, interval=5.0,
+                                   what='command', clock=self._client.clock)
+        except polling.WaitTimeout:
+            raise last[0] from None
+
     def wait(self, session: int, state: str, *, names: Collection[str] = (),
              role: str | None = None, timeout: float = 60) -> Session:
         """Wait until a session is in a state (REP-8).
@@ -435,6 +458,23 @@ class Replication:
             raise exceptions.ReplicationTimeout(
                 f'{_label(self._client, last[0])} and not {wanted} after '
                 f'{timeout:g} seconds.') from None
+
+    def await_size(self, name: str, size: int, timeout: float = 60) -> bool:
+        """Wait until the array has grown a copy. Usually one call.
+
+        :param size: KiB
+        :returns: False if it has another size after ``timeout`` seconds
+        """
+        def has_grown() -> bool:
+            return size in self.sizes_of([name]).values()
+
+        try:
+            with self._client.deadline(timeout + _MARGIN, fresh=True):
+                return polling.wait_until(
+                    has_grown, timeout, interval=5.0, what='larger copy',
+                    clock=self._client.clock)
+        except polling.WaitTimeout:
+            return False
 
     # Snapshots
 

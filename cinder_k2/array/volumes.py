@@ -272,6 +272,20 @@ class Volumes:
         return self._client.volumes.get(
             volume, volume_group=self._client.volume_groups.ref(group)).size
 
+    def has_room(self, name: str) -> bool:
+        """Whether there is room where a volume is, as far as is told.
+
+        By the free space, and the quota of its group (VOL-11): any quota
+        counts as used up, since nothing here has one. Three calls at most.
+        """
+        capacity = self._client.capacity()
+        if not capacity.free or (capacity.state or '').lower() == 'full':
+            return False
+        volume = self._client.volumes.find(name=name)
+        if volume is None or volume.volume_group is None:
+            return True
+        return not self._client.volume_groups.get(volume.volume_group.id).quota
+
     def find_volume(self, name: str) -> int | None:
         """The id of the volume with that name."""
         volume = self._client.volumes.find(name=name)

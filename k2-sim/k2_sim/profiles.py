@@ -88,6 +88,9 @@ class Behaviors:
     grow_suspended: volumes can be grown while their session is suspended;
         otherwise it must be idle or failed over (VOL-4).
     grow_in_session: volumes can be grown whatever their session does.
+    grow_copies_at_start: a copy gets the size of its source when the session
+        starts; otherwise it is grown like any volume, and sessions start only
+        with equal sizes (VOL-4).
     create_reply: object or empty: what POST answers with (OBJ-3).
     unknown_filter: none or ignored: what a condition on a field that the
         resource does not have selects: nothing (QRY-2), or everything.
@@ -166,6 +169,7 @@ class Behaviors:
     repeat_commands: bool = False
     grow_suspended: bool = False
     grow_in_session: bool = False
+    grow_copies_at_start: bool = False
     create_reply: str = 'object'
     unknown_filter: str = 'none'
     plural_session_field: bool = False

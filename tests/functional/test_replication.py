@@ -101,6 +101,24 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.backend.delete_volume(volume)
         self.assertNothingLeft()
 
+    def test_a_replica_that_only_the_array_extends(self) -> None:
+        """VOL-4: it has the size of its source when the session starts."""
+        self.ignore_call_budget()
+        for array in (self.primary, self.secondary):
+            array.control.set_behaviors(grow_copies_at_start=True)
+            self.addCleanup(array.control.set_behaviors,
+                            grow_copies_at_start=False)
+        volume = self.replicated()
+        self.backend.extend_volume(volume, 2)
+        self.assert_replicated(volume, size=2)
+        self.secondary.control.set_behaviors(full=True)
+        self.addCleanup(self.secondary.control.set_behaviors, full=False)
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.extend_volume, volume, 3)
+        self.assertEqual((2, 'error_extending'),
+                         (failure.row.size, failure.status))
+        self.assert_replicated(volume, size=2)
+
     def test_in_use(self) -> None:
         """By two hosts; the session is not affected."""
         contexts.enter(self, mock.patch.object(

@@ -14,6 +14,7 @@
 
 from collections.abc import Sequence
 import contextlib
+import typing
 
 from oslo_log import log as logging
 from taskflow.patterns import linear_flow
@@ -70,6 +71,37 @@ class Resume(engine.Step):
         stopped.start()
 
 
+class GrowAlone(engine.Step):
+    """Grow the volume before its copy, unless an earlier try did."""
+
+    def execute(self, array: Array, volume: int, size: int,
+                names: Sequence[str], finder: Finder) -> None:
+        if array.volumes.size(volume, finder.group) != size:
+            array.volumes.grow(volume, size, names)
+
+
+class StartToGrow(engine.Step):
+    """Start the session, with which the array grows the copy.
+
+    The volume cannot shrink again (VOL-2), so a refusal is not final.
+
+    :raises ReplicationError: it runs, and the copy has not grown
+    """
+
+    def execute(self, array: Array, target_array: Array, finder: Finder,
+                size: int, copy_name: str) -> None:
+        def start() -> None:
+            with target_array.deadline(fresh=True):
+                finder.running(finder.local()).start()
+
+        array.replication.insist(start)
+        if not target_array.replication.await_size(copy_name, size):
+            raise exceptions.ReplicationError(
+                f'Volume {copy_name} on the array at {target_array.address} '
+                f'has not grown to {size} KiB with its source: a failover '
+                'would cut it off. Extend it again.')
+
+
 def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
            group: int, member: Member) -> None:
     """Grow a volume and its copy to ``member.size`` KiB. Seven calls.
@@ -77,8 +109,9 @@ def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
     The copy grows first: if the volume cannot, it still has the size that
     Cinder knows, and a copy may be larger. If an array refuses while the
     session is suspended (VOL-4), the request is repeated while it is idle,
-    after which everything is copied again. After a failover only the volume
-    matters, and the other array may be lost.
+    after which everything is copied again. If the copy cannot be grown at all,
+    the volume is, and the array grows the copy when the session starts. After
+    a failover only the volume matters, and the other array may be lost.
 
     :param link: to the other array; None if it is known to be lost
     :raises RestError: also if the peer of a running session is lost
@@ -113,40 +146,69 @@ def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
             f'volume {name}, the copy of {member.name}.')
     inputs = {'array': finder.source_array,
               'target_array': finder.target_array, 'finder': finder,
-              'copy': copy, 'volume': member.volume, 'size': member.size,
+              'copy': copy, 'copy_name': name,
+              'volume': member.volume, 'size': member.size,
               'names': _names(member),
               'confirm': lambda opened: None}
     try:
         try:
             engine.run(_extension(SuspendSession()), pair=pair, **inputs)
         except rest.Refused:
-            engine.run(_extension(StopSession()),
-                       pair=finder.running(finder.local()), **inputs)
+            _extend_idle(finder, name, inputs)
     except rest.RestError as error:
-        if not _came_true(finder, member, error):
+        if not _came_true(finder, member, name, error):
             raise
 
 
-def _came_true(finder: Finder, member: Member, error: rest.RestError
-               ) -> bool:
+def _extend_idle(finder: Finder, copy_name: str,
+                 inputs: dict[str, typing.Any]) -> None:
+    """Extend while the session is idle, the copy first or the volume alone."""
+    try:
+        engine.run(_extension(StopSession()),
+                   pair=finder.running(finder.local()), **inputs)
+    except rest.Refused:
+        # One that lacks room would not grow when the session starts, either.
+        if not inputs['target_array'].volumes.has_room(copy_name):
+            raise
+        engine.run(linear_flow.Flow('extend').add(
+            StopSession(), GrowAlone(), StartToGrow()),
+            pair=finder.running(finder.local()), **inputs)
+
+
+def _came_true(finder: Finder, member: Member, copy: str,
+               error: rest.RestError) -> bool:
     """Whether the result is right after an extension with a failed call.
 
-    :raises ReplicationError: the session has not started again, because the
-        copy has grown alone and cannot shrink (VOL-2), or the array is busy
+    :param copy: name of the copy
+    :raises ReplicationError: the session has not started again, because one
+        of the two has grown alone and cannot shrink (VOL-2), or the array is
+        busy
     """
     with contextlib.suppress(rest.RestError), \
             finder.source_array.cleanup_deadline():
         local = finder.local()
+        size = finder.source_array.volumes.size(member.volume, finder.group)
         if local and local.state != replication.IN_SYNC:
             raise exceptions.ReplicationError(
                 f'Volume {member.name} is not replicated until it is '
-                f'extended to {member.size} KiB: its copy may have grown '
-                f'already, and session {local.session.name} on the array at '
+                f'extended to {member.size} KiB: it has {size} KiB, its copy '
+                f'{_size_of_copy(finder, copy)}, and session '
+                f'{local.session.name} on the array at '
                 f'{finder.source_array.address} is {local.state}. {error}'
             ) from error
-        return finder.source_array.volumes.size(
-            member.volume, finder.group) == member.size
+        return size == member.size
     return False
+
+
+def _size_of_copy(finder: Finder, name: str) -> str:
+    """The size of a copy, in words."""
+    if finder.target_array is not None:
+        with contextlib.suppress(rest.RestError), \
+                finder.target_array.cleanup_deadline():
+            for size in finder.target_array.replication.sizes_of(
+                    [name]).values():
+                return f'{size} KiB'
+    return 'an unknown size'
 
 
 def _extension(pause: engine.Step) -> linear_flow.Flow:

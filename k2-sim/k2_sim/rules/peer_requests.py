@@ -190,12 +190,26 @@ def _check_follower(scope: Scope, peer: Row, fields: dict[str, Any]) -> Row:
     if (row['epoch'] != fields['epoch']
             or row['remote_replication_session_id'] != fields['asker']):
         raise errors.refused(f'Peer session {row["name"]} does not match')
+    sizes = dict(fields['sizes'])
+    if scope.behaviors.grow_copies_at_start and replicas.is_closed(row):
+        _grow(scope, row, sizes)
     here = {volume['id']: volume['size'] for volume
             in groups.volumes_of(scope, row['local_volume_group'])}
-    if here != {number: size for number, size in fields['sizes']}:
+    if here != sizes:
         raise errors.refused(
             f'Volumes of peer session {row["name"]} differ in size')
     return row
+
+
+def _grow(scope: Scope, row: Row, sizes: dict[int, int]) -> None:
+    """Grow copies to the sizes of their sources (VOL-11)."""
+    for volume in groups.volumes_of(scope, row['local_volume_group']):
+        more = sizes.get(volume['id'], 0) - volume['size']
+        if more > 0:
+            system.check_space(scope)
+            groups.check_room(scope, row['local_volume_group'], more)
+            scope.store.update('volumes', volume['id'],
+                               size=volume['size'] + more)
 
 
 def _follow(scope: Scope, peer: Row, fields: dict[str, Any]

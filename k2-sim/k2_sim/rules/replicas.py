@@ -146,6 +146,9 @@ def check_growth(scope: Scope, group: str) -> None:
     behaviors = scope.behaviors
     if session is None or behaviors.grow_in_session:
         return
+    if behaviors.grow_copies_at_start and is_closed(session):
+        raise errors.refused(
+            f'Session {session["name"]} sets the size of its copies')
     allowed = {IDLE, FAILED_OVER}
     if behaviors.grow_suspended:
         allowed.add(SUSPENDED)

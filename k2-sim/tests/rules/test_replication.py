@@ -410,6 +410,25 @@ class TestSettingUp(pairs.PairTest):
         self.b.patch(there, {'size': 3 * base.GIB})
         self.write_there('in_sync')
 
+    def test_copies_that_grow_at_the_start(self):
+        """VOL-4: only with their sources, as far as there is room."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        self.start()
+        self.write('suspended')
+        self.write('idle')
+        here = f'volumes/{self.volume["id"]}'
+        there = f'volumes/{self.remote}'
+        self.refused(self.b, 'PATCH', there, {'size': 2 * base.GIB})
+        self.a.patch(here, {'size': 2 * base.GIB})
+        self.b.control.set_behaviors(full=True)
+        self.command_refused(self.a, 'in_sync')
+        self.assertEqual(base.GIB, self.b.get(there)['size'])
+        self.b.control.set_behaviors(full=False)
+        self.write('in_sync')
+        self.assertEqual(2 * base.GIB, self.b.get(there)['size'])
+        self.write_there('failed_over')
+        self.b.patch(there, {'size': 3 * base.GIB})
+
     def test_tear_down(self):
         """REP-15: nothing is left when everything was deleted."""
         self.start()

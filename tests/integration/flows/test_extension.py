@@ -50,3 +50,26 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         for _ in self.each(self.extend_more, kill='after'):
             self.extend(self.gib)
             self.assert_replicated(self.gib)
+
+    @ddt.data('before', 'after')
+    def test_killed_where_the_array_grows_copies(self, when):
+        """VOL-4: the volume grows first."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        for _ in self.each(self.extend_more, kill=when):
+            self.extend(self.gib)
+            self.assert_replicated(self.gib)
+
+    @ddt.data(*pair.FAULTS)
+    def test_trouble_where_the_array_grows_copies(self, fault):
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        for error in self.each(self.extend_more, fault=pair.FAULTS[fault]):
+            if self.sessions()[0] == ('in_sync', 'source'):
+                self.assertIn(self.sizes(), [[self.gib] * 2,
+                                             [self.gib - 1] * 2])
+            else:
+                # Where no session can be read, its state is not known.
+                self.assertRegex(
+                    str(error), 'is not replicated until it is extended'
+                    '|GET /replication/sessions')
+            self.extend(self.gib)
+            self.assert_replicated(self.gib)

@@ -52,6 +52,7 @@ UNSEEN = {
     'repeat_commands': _REPLICATION,
     'grow_suspended': _REPLICATION,
     'grow_in_session': _REPLICATION,
+    'grow_copies_at_start': _REPLICATION,
 }
 # More than a probe that writes sends.
 _REQUESTS = 550

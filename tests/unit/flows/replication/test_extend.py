@@ -15,6 +15,7 @@
 from unittest import mock
 
 import ddt
+import fixtures
 
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -40,6 +41,61 @@ class ExtendTest(pair.Tidy, pair.PairTest):
             self.there.volumes.find_group(pair.COPY_GROUP), quota=pair.GIB)
         self.assertRaises(rest.Refused, self.extend)
         self.assert_replicated(1)
+
+    def test_a_copy_that_the_array_grows(self):
+        """VOL-4: it cannot be grown, but does with its source."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_a_copy_that_the_array_could_not_grow(self):
+        """Then nothing is changed, since a grown volume cannot shrink."""
+        self.b.control.set_behaviors(grow_copies_at_start=True, full=True)
+        self.assertRaises(rest.Refused, self.extend)
+        self.assert_replicated(1)
+
+    def start_refused(self, times):
+        """Once the volume has grown alone."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        grow, faults = self.here.volumes.grow, [{
+            'kind': 'status', 'status': 400, 'method': 'PATCH',
+            'path': 'replication/sessions/*', 'times': times}]
+
+        def grow_once(*args):
+            grow(*args)
+            if faults:
+                self.a.control.add_fault(**faults.pop())
+        self.useFixture(fixtures.MockPatchObject(
+            self.here.volumes, 'grow', grow_once))
+
+    def test_a_start_that_is_refused_for_a_while(self):
+        self.start_refused(times=5)
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_a_start_that_is_refused(self):
+        """Both sizes are told, and it can be extended again."""
+        self.start_refused(times=9999)
+        began = self.clock.monotonic()
+        error = self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.assertLess(55, self.clock.monotonic() - began)
+        self.assertLess(self.clock.monotonic() - began, 120)
+        self.assertIn(f'it has {2 * pair.GIB} KiB, its copy {pair.GIB} KiB',
+                      str(error))
+        self.assertIn('a.example.org is idle', str(error))
+        self.clear_faults()
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_a_copy_that_does_not_grow(self):
+        """The session runs, but a failover would cut the volume off."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        with mock.patch.object(self.there.replication, 'sizes_of',
+                               lambda names: {7: pair.GIB}):
+            error = self.assertRaises(exceptions.ReplicationError,
+                                      self.extend)
+        self.assertIn(f'{pair.COPY} on the array at b.example.org has not '
+                      f'grown to {2 * pair.GIB} KiB', str(error))
 
     def test_volume_cannot_grow(self):
         self.here.client.volume_groups.update(self.group, quota=pair.GIB)
