@@ -369,17 +369,25 @@ def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:
     :raises StillMapped: it is; the text names hosts and host groups
     """
     holders = {m.host for m in client.mappings.search(volume=ref)}
-    if holders:
-        names = ', '.join(sorted(_holder_name(client, h) for h in holders))
-        raise exceptions.StillMapped(str(ref), f'is mapped to {names}.')
+    names = sorted(filter(None, (_holder_name(client, h) for h in holders)))
+    if names:
+        raise exceptions.StillMapped(
+            str(ref), f'is mapped to {", ".join(names)}.')
 
 
 def _holder_name(client: rest.Client, holder: rest.Ref | None) -> str:
+    """The host or host group of a mapping, in words; '' if it is gone.
+
+    A mapping that was removed with it may stay listed (QRY-10).
+    """
     if holder is None:
         return 'a host that the array does not name'
-    if holder.resource == 'hosts':
-        return f'host {client.hosts.get(holder.id).name}'
-    return f'host group {client.host_groups.get(holder.id).name}'
+    try:
+        if holder.resource == 'hosts':
+            return f'host {client.hosts.get(holder.id).name}'
+        return f'host group {client.host_groups.get(holder.id).name}'
+    except rest.NotFound:
+        return ''
 
 
 def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:

@@ -67,6 +67,8 @@ class Behaviors:
     linger_reads: a deleted snapshot stays listed with is_deleted for so many
         reads (QRY-10).
     linger_seconds: the same for so many seconds, in place of reads.
+    linger_all: deleted objects of all other kinds stay listed, too, and
+        nothing shows that they are deleted; not volumes.
     delete_seconds: a deleted volume stays listed with marked_for_deletion
         for so many seconds (VOL-17).
     full: no space is left: what needs some is refused.
@@ -154,6 +156,7 @@ class Behaviors:
     unstable_pages: bool = False
     linger_reads: int = 0
     linger_seconds: float = 0.0
+    linger_all: bool = False
     delete_seconds: float = 0.0
     full: bool = False
     rate_limit: float = 0.0

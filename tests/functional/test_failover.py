@@ -512,6 +512,31 @@ class FailbackTest(FailoverTest):
             array.admin.delete('hosts', host['id'])
         self.backend.detach(attachment)
 
+    def test_mappings_that_stay_listed(self) -> None:
+        """QRY-10: the volume is moved when they have gone from the list."""
+        for array in (self.primary, self.secondary):
+            array.control.set_behaviors(linger_seconds=30.0, linger_all=True)
+            self.addCleanup(array.control.set_behaviors, linger_seconds=0.0,
+                            linger_all=False)
+        other, connector = self.replicated(), self.host()
+        self.pass_time()
+        for _ in range(2):
+            self.fails_over()
+            attachment = self.backend.attach(self.volume, connector)
+            before = self.clock.slept
+            self.fails_back()
+            self.assertLess(self.clock.slept - before, 120)
+            for row in (self.volume, other):
+                self.assertIs(self.primary, self.holder(row))
+                self.assert_replicated(row)
+            self.backend.detach(attachment)
+        # While a mapping stays listed, its host and volume are not deleted.
+        self.clock.sleep(60)
+        for array in (self.primary, self.secondary):
+            for resource in ('host_iqns', 'host_fc_ports', 'hosts'):
+                for found in array.admin.list(resource):
+                    array.admin.delete(resource, found['id'])
+
     def test_grown_away(self) -> None:
         """The primary grows it before it gets the data."""
         with self.lost(self.primary):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Set
 
 from oslo_log import log as logging
 
@@ -273,14 +274,36 @@ class _Failback:
         """Copy the last changes and let ``destination`` take over (REP-12)."""
         batch = self._hold(batch)
         self._detach(batch, ORIGIN)
+        mapped = self._take_over(batch)
+        end = self._clock.monotonic() + _LAST_CHANGES
+        while mapped and self._clock.monotonic() < end:
+            # What was just unmapped may stay listed for a while (QRY-10).
+            self._clock.sleep(_LAST_PAUSE)
+            ids = self._mapped(mapped)
+            still = [one for one in mapped if one.is_any_of(ids)]
+            free = [one for one in mapped if one not in still]
+            mapped = [*still, *self._take_over(free)]
+        for one in mapped:
+            self._drop([one], 'It is still mapped on the array at '
+                       f'{self._arrays[ORIGIN].address}; unmap it there and '
+                       'fail back again.')
+
+    def _take_over(self, batch: FailbackItems) -> FailbackItems:
+        """Copy what is left, and let ``destination`` take over.
+
+        :returns: the units that seem to be mapped since they were copied: what
+            their hosts wrote would be lost
+        """
         self._copy(batch, _LAST_CHANGES)
-        batch = self._without_hosts([one for one in batch
-                                     if one.has_arrived()])
-        for one in batch:
+        batch = [one for one in batch if one.has_arrived() and not one.reason]
+        ids = self._mapped(batch)
+        free = [one for one in batch if not one.is_any_of(ids)]
+        for one in free:
             one.outcome_unknown = True
-        for one in self._command(batch, DESTINATION, FAILED_OVER):
+        for one in self._command(free, DESTINATION, FAILED_OVER):
             one.promised = True
-        self._leave(batch, Phase.FAILING_BACK, Phase.PAUSED)
+        self._leave(free, Phase.FAILING_BACK, Phase.PAUSED)
+        return [one for one in batch if one not in free]
 
     def _protect(self, batch: FailbackItems) -> None:
         """Let ``origin`` receive the data of ``destination`` again (REP-12).
@@ -322,19 +345,15 @@ class _Failback:
                 self._drop([one], 'It was changed meanwhile; try again.')
         return [one for one in batch if not one.reason]
 
-    def _without_hosts(self, batch: FailbackItems) -> FailbackItems:
-        """The units that no host has attached meanwhile."""
+    def _mapped(self, batch: FailbackItems) -> Set[int]:
+        """The volumes of units that hosts have on ``origin``. One call."""
+        if not batch:
+            return frozenset()
         origin = self._arrays[ORIGIN]
         with origin.deadline(fresh=True):
-            mapped = origin.mappings.mapped([
+            return origin.mappings.mapped([
                 ids[0] for one in batch
                 for ids in one.volumes[ORIGIN].values()])
-        for one in batch:
-            if not mapped.isdisjoint(
-                    ids[0] for ids in one.volumes[ORIGIN].values()):
-                self._drop([one], 'A host has got it again on the array at '
-                           f'{origin.address}; detach it and fail back again.')
-        return [one for one in batch if not one.reason]
 
     def _detach(self, batch: FailbackItems, side: str) -> None:
         """Unmap the volumes from all hosts.

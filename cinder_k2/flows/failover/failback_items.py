@@ -12,6 +12,7 @@
 
 """Units being failed back, and their progress."""
 
+from collections.abc import Set
 import enum
 
 from cinder_k2.array import replication
@@ -109,6 +110,11 @@ class FailbackItem:
         """Whether both arrays have their side of one session."""
         origin, destination = self.sessions.values()
         return bool(origin and destination and origin.is_half_of(destination))
+
+    def is_any_of(self, volumes: Set[int]) -> bool:
+        """Whether one of its volumes on ``origin`` is among these."""
+        return not volumes.isdisjoint(
+            ids[0] for ids in self.volumes[ORIGIN].values())
 
     def see(self, side: str, session: replication.Session | None) -> None:
         """Record what an array shows.

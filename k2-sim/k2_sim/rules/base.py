@@ -95,6 +95,8 @@ class Rules:
 
     def delete(self, scope: Scope, row: Row) -> None:
         """Carry out a DELETE."""
+        if scope.behaviors.linger_all:
+            scope.deleted.append((self.name, self.render(scope, row)))
         scope.store.remove(self.name, row['id'])
 
     def value(self, scope: Scope, row: Row, field: str) -> Any:

@@ -41,6 +41,7 @@ _REPLICATION = 'sessions are not made: they change a second array'
 UNSEEN = {
     'rate_burst': 'it asks too slowly to exceed a limit',
     'control_lun': 'hosts see it, and no host is attached',
+    'linger_all': 'nothing shows which ones are deleted',
     'copy_seconds': _REPLICATION,
     'round_seconds': _REPLICATION,
     'snapshot_seconds': _REPLICATION,

@@ -91,6 +91,15 @@ class MappedTest(recorded.RecordedTest):
         self.hosts(None)
         self.assertMapped('to a host that the array does not name.')
 
+    def test_host_is_gone(self):
+        """QRY-10: the mapping was removed, and stays listed."""
+        self.client.hosts.get.side_effect = rest.NotFound('gone')
+        self.hosts(rest.Ref('hosts', 1))
+        self.volumes.check_unmapped(self.volume)
+        self.client.host_groups.get.return_value = rest.HostGroup(2, 'nodes')
+        self.hosts(rest.Ref('hosts', 1), rest.Ref('host_groups', 2))
+        self.assertMapped('mapped to host group nodes.')
+
     def test_not_mapped(self):
         self.hosts()
         self.volumes.check_unmapped(self.volume)

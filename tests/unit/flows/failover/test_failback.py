@@ -480,11 +480,42 @@ class FailBackTest(pair.AwayTest):
                                take_and_attach):
             outcomes = self.back()
         self.assert_stays(
-            outcomes.pop(self.odd.key), 'A host has got it again on the '
-            'array at two.example.org; detach it and fail back again.')
+            outcomes.pop(self.odd.key), 'It is still mapped on the array '
+            'at two.example.org; unmap it there and fail back again.')
         self.assertEqual('source in_sync', self.two.state(self.odd))
         self.assert_served(self.one, outcomes, self.units[::2])
         self.assert_served(self.one, self.back())
+
+    def test_host_has_it_for_a_moment(self):
+        """What it wrote is copied before the volume moves."""
+        self.away()
+        taken = itertools.count(1)
+        take, sleep = (self.two.array.replication.take_snapshots,
+                       self.clock.sleep)
+
+        def take_and_attach(sessions):
+            if next(taken) == 2:
+                self.two.attach(self.two.volumes(self.odd))
+            return take(sessions)
+
+        def write_and_detach(seconds):
+            if self.two.mapped():
+                # The others have moved already.
+                self.assertEqual(['target failed_over'] * 2, [
+                    self.one.state(unit) for unit in self.units[::2]])
+                self.write(self.two, self.odd, 'at the last moment')
+                self.two.client.mappings.delete_many({
+                    mapping.id: {} for mapping
+                    in self.two.client.mappings.search()})
+            sleep(seconds)
+
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               take_and_attach), \
+                mock.patch.object(self.clock, 'sleep', write_and_detach):
+            outcomes = self.back()
+        self.assert_home(outcomes)
+        self.assertEqual('at the last moment', self.one.control.read(
+            self.one.volumes(self.odd)[0]))
 
     def test_data_written_since_is_not_overwritten(self):
         """A service was killed after the failback, before it updated rows."""
