@@ -122,14 +122,29 @@ class ReplicationSnapshot:
     generation: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """A volume that receives the data of another.
+
+    :ivar size: in KiB when it was read; None if it was not told
+    """
+
+    volume: int
+    name: str
+    size: int | None
+
+
 class Replication:
     """The sessions of one array, and their policies and peers.
 
     :param retention_policy: name of the policy for their snapshots (REP-2)
+    :ivar grows_copies: whether the array was seen to grow a copy on request;
+        some may only grow it with its source (VOL-4)
     """
 
     def __init__(self, client: rest.Client, retention_policy: str) -> None:
         self._client = client
+        self.grows_copies = False
         self._policy_name = retention_policy
         self._cache = cache.Cache()
         self._names = cache.Cache()
@@ -328,6 +343,24 @@ class Replication:
                 for found in self._named(self._client.volumes, names)
                 if found.size is not None}
 
+    def find_copy(self, name: str) -> Copy | None:
+        """The copy with that name. One call."""
+        found = self._client.volumes.find(name=name)
+        return None if found is None else Copy(found.id, name, found.size)
+
+    def grow_copy(self, copy: Copy, size: int, names: Sequence[str]
+                  ) -> None:
+        """Grow a copy to ``size`` KiB while nothing is copied (VOL-4).
+
+        No call if it has that size. It cannot shrink (VOL-2).
+
+        :param names: names that it may have
+        """
+        if copy.size is not None and copy.size >= size:
+            return
+        self._client.volumes.update(copy.volume, names=names, size=size)
+        self.grows_copies = self.grows_copies or copy.size is not None
+
     # Commands
 
     def command(self, session: int, state: str, *,
@@ -463,10 +496,11 @@ class Replication:
         """Wait until the array has grown a copy. Usually one call.
 
         :param size: KiB
-        :returns: False if it has another size after ``timeout`` seconds
+        :returns: False if it is smaller after ``timeout`` seconds
         """
         def has_grown() -> bool:
-            return size in self.sizes_of([name]).values()
+            return any(found >= size
+                       for found in self.sizes_of([name]).values())
 
         try:
             with self._client.deadline(timeout + _MARGIN, fresh=True):

@@ -14,7 +14,6 @@
 
 from collections.abc import Sequence
 import contextlib
-import typing
 
 from oslo_log import log as logging
 from taskflow.patterns import linear_flow
@@ -51,9 +50,10 @@ class SuspendSession(StopSession):
 class GrowCopy(engine.Step):
     """Grow the copy, while nothing is copied. It cannot shrink (VOL-2)."""
 
-    def execute(self, array: Array, target_array: Array, copy: int, size: int,
-                names: Sequence[str]) -> None:
-        target_array.volumes.grow(copy, size, names)
+    def execute(self, array: Array, target_array: Array,
+                copy: replication.Copy, size: int, names: Sequence[str]
+                ) -> None:
+        target_array.replication.grow_copy(copy, size, names)
 
 
 class Grow(engine.Step):
@@ -71,8 +71,32 @@ class Resume(engine.Step):
         stopped.start()
 
 
-class GrowAlone(engine.Step):
-    """Grow the volume before its copy, unless an earlier try did."""
+class GrowIdleCopy(engine.Step):
+    """Grow the copy, or leave that to the array (VOL-4).
+
+    :returns: whether it is left to the array
+    """
+
+    default_provides = 'left'
+
+    def execute(self, array: Array, target_array: Array,
+                copy: replication.Copy, size: int, names: Sequence[str]
+                ) -> bool:
+        try:
+            target_array.replication.grow_copy(copy, size, names)
+        except rest.OtherObject:
+            raise
+        except rest.Refused:
+            # The volume could not shrink again if its copy did not follow.
+            if (target_array.replication.grows_copies
+                    or not target_array.volumes.has_room(copy.name)):
+                raise
+            return True
+        return False
+
+
+class GrowOnce(engine.Step):
+    """Grow the volume, unless an earlier extension did."""
 
     def execute(self, array: Array, volume: int, size: int,
                 names: Sequence[str], finder: Finder) -> None:
@@ -80,24 +104,29 @@ class GrowAlone(engine.Step):
             array.volumes.grow(volume, size, names)
 
 
-class StartToGrow(engine.Step):
-    """Start the session, with which the array grows the copy.
+class StartIdle(engine.Step):
+    """Start the session, with which the array may have to grow the copy.
 
-    The volume cannot shrink again (VOL-2), so a refusal is not final.
+    The volume cannot shrink again (VOL-2), so a refusal is not final then.
 
     :raises ReplicationError: it runs, and the copy has not grown
     """
 
     def execute(self, array: Array, target_array: Array, finder: Finder,
-                size: int, copy_name: str) -> None:
+                stopped: SessionPair, left: bool, size: int,
+                copy: replication.Copy) -> None:
+        if not left:
+            stopped.start()
+            return
+
         def start() -> None:
             with target_array.deadline(fresh=True):
                 finder.running(finder.local()).start()
 
         array.replication.insist(start)
-        if not target_array.replication.await_size(copy_name, size):
+        if not target_array.replication.await_size(copy.name, size):
             raise exceptions.ReplicationError(
-                f'Volume {copy_name} on the array at {target_array.address} '
+                f'Volume {copy.name} on the array at {target_array.address} '
                 f'has not grown to {size} KiB with its source: a failover '
                 'would cut it off. Extend it again.')
 
@@ -139,40 +168,51 @@ def _names(member: Member) -> list[str]:
 
 def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
     pair = finder.running(local)
+    copy = _copy(finder, pair, member)
+    try:
+        if not _extend_suspended(finder, pair, copy, member):
+            pair = finder.running(finder.local())
+            # To take back what was refused may have changed it.
+            copy = _copy(finder, pair, member)
+            _run(finder, pair, copy, member, StopSession(), GrowIdleCopy(),
+                 GrowOnce(), StartIdle())
+    except rest.RestError as error:
+        if not _came_true(finder, member, copy.name, error):
+            raise
+
+
+def _extend_suspended(finder: Finder, pair: SessionPair,
+                      copy: replication.Copy, member: Member) -> bool:
+    """Extend while the session is suspended; False if that is refused."""
+    try:
+        _run(finder, pair, copy, member, SuspendSession(), GrowCopy(), Grow(),
+             Resume())
+    except rest.Refused:
+        return False
+    return True
+
+
+def _run(finder: Finder, pair: SessionPair, copy: replication.Copy,
+         member: Member, *steps: engine.Step) -> None:
+    engine.run(linear_flow.Flow('extend').add(*steps), **{
+        'array': finder.source_array, 'target_array': finder.target_array,
+        'finder': finder, 'pair': pair, 'copy': copy,
+        'volume': member.volume, 'size': member.size,
+        'names': _names(member), 'confirm': lambda opened: None})
+
+
+def _copy(finder: Finder, pair: SessionPair, member: Member
+          ) -> replication.Copy:
+    """The copy of a volume. One call.
+
+    :raises ReplicationError: there is none
+    """
     name, copy = _find_copy(finder, pair, member)
     if copy is None:
         raise exceptions.ReplicationError(
             f'The peer of the array at {finder.source_array.address} has no '
             f'volume {name}, the copy of {member.name}.')
-    inputs = {'array': finder.source_array,
-              'target_array': finder.target_array, 'finder': finder,
-              'copy': copy, 'copy_name': name,
-              'volume': member.volume, 'size': member.size,
-              'names': _names(member),
-              'confirm': lambda opened: None}
-    try:
-        try:
-            engine.run(_extension(SuspendSession()), pair=pair, **inputs)
-        except rest.Refused:
-            _extend_idle(finder, name, inputs)
-    except rest.RestError as error:
-        if not _came_true(finder, member, name, error):
-            raise
-
-
-def _extend_idle(finder: Finder, copy_name: str,
-                 inputs: dict[str, typing.Any]) -> None:
-    """Extend while the session is idle, the copy first or the volume alone."""
-    try:
-        engine.run(_extension(StopSession()),
-                   pair=finder.running(finder.local()), **inputs)
-    except rest.Refused:
-        # One that lacks room would not grow when the session starts, either.
-        if not inputs['target_array'].volumes.has_room(copy_name):
-            raise
-        engine.run(linear_flow.Flow('extend').add(
-            StopSession(), GrowAlone(), StartToGrow()),
-            pair=finder.running(finder.local()), **inputs)
+    return copy
 
 
 def _came_true(finder: Finder, member: Member, copy: str,
@@ -184,36 +224,31 @@ def _came_true(finder: Finder, member: Member, copy: str,
         of the two has grown alone and cannot shrink (VOL-2), or the array is
         busy
     """
-    with contextlib.suppress(rest.RestError), \
-            finder.source_array.cleanup_deadline():
+    source, target = finder.source_array, finder.target_array
+    with contextlib.suppress(rest.RestError), source.cleanup_deadline():
         local = finder.local()
-        size = finder.source_array.volumes.size(member.volume, finder.group)
         if local and local.state != replication.IN_SYNC:
+            sizes = _size(source, *_names(member)), _size(target, copy)
             raise exceptions.ReplicationError(
                 f'Volume {member.name} is not replicated until it is '
-                f'extended to {member.size} KiB: it has {size} KiB, its copy '
-                f'{_size_of_copy(finder, copy)}, and session '
-                f'{local.session.name} on the array at '
-                f'{finder.source_array.address} is {local.state}. {error}'
-            ) from error
-        return size == member.size
+                f'extended to {max(member.size, *sizes)} KiB: it has '
+                f'{sizes[0] or "?"} KiB, its copy {sizes[1] or "?"} KiB, and '
+                f'session {local.session.name} on the array at '
+                f'{source.address} is {local.state}. {error}') from error
+        if source.volumes.size(member.volume, finder.group) != member.size:
+            return False
+        # A copy that the array grows on request was grown first.
+        return (target is not None and target.replication.grows_copies
+                or _size(target, copy) >= member.size)
     return False
 
 
-def _size_of_copy(finder: Finder, name: str) -> str:
-    """The size of a copy, in words."""
-    if finder.target_array is not None:
-        with contextlib.suppress(rest.RestError), \
-                finder.target_array.cleanup_deadline():
-            for size in finder.target_array.replication.sizes_of(
-                    [name]).values():
-                return f'{size} KiB'
-    return 'an unknown size'
-
-
-def _extension(pause: engine.Step) -> linear_flow.Flow:
-    return linear_flow.Flow('extend').add(pause, GrowCopy(), Grow(),
-                                          Resume())
+def _size(array: Array | None, *names: str) -> int:
+    """The size in KiB of a volume with such a name; 0 if it is not known."""
+    if array is not None:
+        with contextlib.suppress(rest.RestError), array.cleanup_deadline():
+            return max(array.replication.sizes_of(names).values(), default=0)
+    return 0
 
 
 def _try_extend_copy(finder: Finder, local: ArraySession,
@@ -226,7 +261,7 @@ def _try_extend_copy(finder: Finder, local: ArraySession,
                 copy = _find_copy(finder, SessionPair(local, None), member)[1]
                 if copy is not None:
                     target_array.volumes.grow(
-                        copy, member.size, _names(member))
+                        copy.volume, member.size, _names(member))
     except rest.RestError as error:
         LOG.warning('Volume %(name)s has grown, but not yet what a failback '
                     'will copy it to: %(error)s',
@@ -234,9 +269,9 @@ def _try_extend_copy(finder: Finder, local: ArraySession,
 
 
 def _find_copy(finder: Finder, pair: SessionPair, member: Member
-               ) -> tuple[str, int | None]:
-    """Name and id of the copy of a volume. One call."""
+               ) -> tuple[str, replication.Copy | None]:
+    """The name of the copy of a volume, and the copy. One call."""
     name = copy_name(finder.is_marked(pair, ''), member.name)
     if finder.target_array is None:
         return name, None
-    return name, finder.target_array.volumes.find_volume(name)
+    return name, finder.target_array.replication.find_copy(name)

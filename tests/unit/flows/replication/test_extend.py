@@ -19,6 +19,7 @@ import fixtures
 
 from cinder_k2 import exceptions
 from cinder_k2 import rest
+from k2_sim.rules import peer_requests
 from tests.unit.flows.replication import pair
 
 
@@ -53,6 +54,38 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.b.control.set_behaviors(grow_copies_at_start=True, full=True)
         self.assertRaises(rest.Refused, self.extend)
         self.assert_replicated(1)
+
+    def test_a_refusal_of_an_array_that_grows_copies(self):
+        """It is final: the array would not grow it by itself, either."""
+        self.extend()
+        self.b.control.add_fault(kind='status', status=400, method='PATCH',
+                                 path='volumes/*', times=99)
+        self.assertRaises(rest.Refused, self.extend, 3)
+        self.assert_replicated(2)
+
+    def unequal(self):
+        """Let sessions start with volumes of different sizes."""
+        self.b.control.set_behaviors(grow_copies_at_start=True)
+        self.useFixture(fixtures.MonkeyPatch(
+            'k2_sim.rules.peer_requests._check_follower',
+            lambda scope, peer, fields: peer_requests._target(
+                scope, peer, fields['session'])))
+
+    def test_the_size_of_a_copy_cannot_be_read(self):
+        """A copy that may be too small is no success."""
+        self.unequal()
+        with mock.patch.object(self.there.replication, 'sizes_of',
+                               autospec=True,
+                               side_effect=rest.Forbidden('no')):
+            self.assertRaises(rest.Forbidden, self.extend)
+        self.assertEqual([2, 1], self.sizes())
+
+    def test_a_copy_that_has_not_grown_before(self):
+        self.unequal()
+        self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.b.control.set_behaviors(full=True)
+        self.assertRaises(rest.Refused, self.extend)
+        self.assertEqual([2, 1], self.sizes())
 
     def start_refused(self, times):
         """Once the volume has grown alone."""
@@ -115,7 +148,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assert_replicated(1)
 
     def test_copy_is_missing(self):
-        with mock.patch.object(self.there.volumes, 'find_volume',
+        with mock.patch.object(self.there.replication, 'find_copy',
                                lambda name: None):
             error = self.assertRaises(exceptions.ReplicationError,
                                       self.extend)
