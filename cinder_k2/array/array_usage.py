@@ -30,9 +30,11 @@ _PATIENCE = 9.5
 _PATIENCE_FOR_CAPACITY = 8.0
 # One figure that the array does not report must not cost all others.
 _PATIENCE_FOR_MORE = 2.0
+# After that, most of them would get no time, and be missing for five minutes.
+_SLOW = 2.5
 _LIFETIME = 300.0
-# An array that was busy once is not down.
-_LIFETIME_OF_CAPACITY = 90.0
+# An array that was slow once is not down.
+_LIFETIME_OF_CAPACITY = 150.0
 
 # A capacity beyond this many KiB is a wrong value.
 _LARGEST = 1 << 60
@@ -160,25 +162,29 @@ class UsageReader:
         :raises rest.RestError: the array reports no capacity
         :raises ArrayNotSupported: it reports an invalid one
         """
+        began = self._client.clock.monotonic()
         with self._client.deadline(_PATIENCE):
             capacity, current = self._read_capacity()
             self._state.read(self._client)
-            if self._client.clock.monotonic() >= self._due:
+            now = self._client.clock.monotonic()
+            if now - began < _SLOW and now >= self._due:
                 self._read_more()
         return self._usage(capacity, current)
 
     def _read_capacity(self) -> tuple[rest.Capacity, bool]:
         """The capacity, and whether it is the current one.
 
-        :raises rest.RestError: there is none, not even of a minute ago
+        :raises rest.RestError: there is none, not even of two minutes ago
         :raises ArrayNotSupported: it is invalid
         """
         now = self._client.clock.monotonic()
         try:
             with self._client.deadline(_PATIENCE_FOR_CAPACITY):
                 capacity = self._client.capacity()
-        except (rest.Busy, rest.NoReply) as error:
-            if (self._capacity is None
+        except rest.RestError as error:
+            if (not (isinstance(error, rest.Busy)
+                     or rest.errors.may_go_on(error))
+                    or self._capacity is None
                     or now - self._known_at > _LIFETIME_OF_CAPACITY):
                 raise
             LOG.warning('The statistics have an old capacity: %s', error)

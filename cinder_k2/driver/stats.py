@@ -154,7 +154,8 @@ class Statistics:
 
         Sessions are resumed where possible. Cinder then asks for the rest.
         """
-        if not self._arrays.targets or state != 'up':
+        if (not self._arrays.targets or state != 'up'
+                or not self._usage.current):
             return {}
         active = self._arrays.active
         try:

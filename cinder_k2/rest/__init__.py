@@ -24,7 +24,6 @@ from cinder_k2.rest.errors import Forbidden
 from cinder_k2.rest.errors import Incomplete
 from cinder_k2.rest.errors import InvalidSettings
 from cinder_k2.rest.errors import MethodNotAllowed
-from cinder_k2.rest.errors import NoReply
 from cinder_k2.rest.errors import NotFound
 from cinder_k2.rest.errors import NotOffered
 from cinder_k2.rest.errors import OtherObject
@@ -63,10 +62,9 @@ __all__ = (
     'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity', 'CertificateError',
     'Client', 'Collection', 'OutcomeCheck', 'FcPort', 'Forbidden', 'Host',
     'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn', 'Incomplete',
-    'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NoReply',
-    'NotFound', 'NotOffered', 'OtherObject', 'PeerArray', 'PeerVolume',
-    'Performance', 'Record', 'Ref', 'Refused', 'ReplicationSession',
-    'RestError', 'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot',
-    'SystemState', 'Unproven', 'Unreachable', 'Volsnap', 'Volume',
-    'VolumeGroup',
+    'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound',
+    'NotOffered', 'OtherObject', 'PeerArray', 'PeerVolume', 'Performance',
+    'Record', 'Ref', 'Refused', 'ReplicationSession', 'RestError',
+    'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot', 'SystemState',
+    'Unproven', 'Unreachable', 'Volsnap', 'Volume', 'VolumeGroup',
     'capabilities', 'errors', 'query', 'verdicts')

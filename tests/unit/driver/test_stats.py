@@ -99,9 +99,13 @@ class StatisticsTest(Case):
         self.read()
         self.home.reconciliation.run.assert_not_called()
 
-    def test_no_reconciliation_while_the_array_is_too_busy(self):
+    def test_nothing_more_is_asked_of_an_array_that_is_too_busy(self):
+        self.configure(moon=self.moon)
         self.usage = dataclasses.replace(self.usage, current=False)
-        self.assertEqual('up', self.read()['backend_state'])
+        found = self.read()
+        self.assertEqual('up', found['backend_state'])
+        self.assertNotIn('replication_status', found)
+        self.home.monitor.watch_replication.assert_not_called()
         self.home.reconciliation.run.assert_not_called()
 
     def test_pool(self):
