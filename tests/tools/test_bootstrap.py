@@ -30,6 +30,9 @@ INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',
 class BootstrapTest(unittest.TestCase):
     """Machines with missing requirements; the tests install nothing."""
 
+    #: What "pip config list" prints.
+    settings = ''
+
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
@@ -105,10 +108,11 @@ exec(sys.argv[1])' "$2" """)
     def played_venv(self, pip, uv=None):
         """Create a venv with a fake pip, and one of uv if pip can get it."""
         self.good_python()
+        (self.bin / 'settings').write_text(self.settings)
         (self.bin / 'played-uv').unlink(missing_ok=True)
         scripts = {'python': f'''[ "$1" = -c ] && exit 0
             case "$*" in
-            *config*) exit 1;;
+            *config*) cat {self.bin}/settings; exit 0;;
             *' uv') {'exit 0' if uv else 'exit 1'};;
             esac
             {pip}''', 'uv': uv}
@@ -160,10 +164,28 @@ exec(sys.argv[1])' "$2" """)
                          [call.split()[0] for call in self.calls()])
 
     def test_uv_is_told_the_settings_of_pip(self):
-        self.played_venv('', 'echo "$UV_DEFAULT_INDEX $SSL_CERT_FILE"'
-                         ' >>calls')
-        self.bootstrap('docs', PIP_INDEX_URL='https://p', PIP_CERT='/ca.pem')
-        self.assertEqual(['https://p /ca.pem'] * 2, self.calls())
+        self.settings = (":env:.find-links='/wheels'\nglobal.cert='/ca.pem'\n"
+                         "install.index-url='https://p'\n")
+        self.played_venv('', 'echo "$UV_DEFAULT_INDEX $SSL_CERT_FILE'
+                         ' $UV_FIND_LINKS" >>calls')
+        self.bootstrap('docs')
+        self.assertEqual(['https://p /ca.pem /wheels'] * 2, self.calls())
+
+    def test_its_own_settings_take_precedence(self):
+        self.settings = "install.index-url='https://p'\n"
+        self.played_venv('', 'echo "$UV_DEFAULT_INDEX" >>calls')
+        self.bootstrap('docs', UV_DEFAULT_INDEX='https://u')
+        self.assertEqual(['https://u'] * 2, self.calls())
+
+    def test_settings_that_only_pip_knows(self):
+        for name in ('no-index', 'extra-index-url', 'trusted-host', 'proxy'):
+            with self.subTest(name=name):
+                self.settings = f"global.{name}='1'\n"
+                self.played_venv('echo "pip $@" >>calls', 'exit 2')
+                self.assertNotIn('uv', self.bootstrap('docs'))
+                self.assertEqual(2, len(self.calls()))
+                shutil.rmtree(self.checkout / '.venv')
+                (self.checkout / 'calls').unlink()
 
     def test_a_tag_is_another_version(self):
         """Detected from the installed version, and reinstalled."""
