@@ -108,6 +108,8 @@ class ReplicationTest(replicated.ReplicatedTest):
             array.control.set_behaviors(grow_copies_at_start=True)
             self.addCleanup(array.control.set_behaviors,
                             grow_copies_at_start=False)
+        # The service has not seen the arrays grow a copy on request.
+        self.backend.restart()
         volume = self.replicated()
         self.backend.extend_volume(volume, 2)
         self.assert_replicated(volume, size=2)
