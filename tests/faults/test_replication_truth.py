@@ -21,6 +21,7 @@ from unittest import mock
 
 from cinder.db import api as db_api
 
+from cinder_k2.array.replication import Replication
 from cinder_k2.array.volumes import Volumes
 from cinder_k2.driver import config
 from cinder_k2.flows.replication import stop
@@ -572,16 +573,20 @@ class GroupExtendTest(groups.GroupsTest, TruthTest):
         group = self.enabled()
         self.pass_time()
         self.look()
-        grow, seen = Volumes.grow, []
+        seen = []
 
-        def look(this: Any, *args: Any, **options: Any) -> None:
-            if ('source', 'idle') in self.sessions().values():
-                self.look()
-                self.refresh()
-                seen.append(self.statuses())
-            grow(this, *args, **options)
+        def looking(grow: Any) -> Any:
+            def look(*args: Any) -> None:
+                if ('source', 'idle') in self.sessions().values():
+                    self.look()
+                    self.refresh()
+                    seen.append(self.statuses())
+                grow(*args)
+            return look
 
-        with mock.patch.object(Volumes, 'grow', look):
+        with mock.patch.object(Volumes, 'grow', looking(Volumes.grow)), \
+                mock.patch.object(Replication, 'grow_copy',
+                                  looking(Replication.grow_copy)):
             self.backend.extend_volume(self.volumes[0], 2)
         self.assertEqual([{'enabled'}] * 2, seen)
         self.assertEqual('enabled',
