@@ -51,6 +51,19 @@ class TestMappings(MappingTest):
         self.delete(f'mappings/{first["id"]}')
         self.assertEqual(1, self.map(self.node, self.vol)['lun'])
 
+    def test_deleted_ones_that_stay_listed(self):
+        """QRY-10, with linger_all: nothing shows that they are deleted."""
+        self.control.set_behaviors(linger_seconds=30.0, linger_all=True)
+        first = self.map(self.node, self.vol)
+        self.delete(f'mappings/{first["id"]}')
+        self.assertEqual([1], self.luns(self.node))
+        self.refused('DELETE', f'mappings/{first["id"]}', status=404)
+        # Its LUN and its volume are free.
+        self.assertEqual(1, self.map(self.node, self.second)['lun'])
+        self.delete(f'volumes/{self.vol["id"]}')
+        self.clock.advance(30)
+        self.assertEqual([1], self.luns(self.node))
+
     def test_no_free_lun(self):
         """MAP-2: 1 to 254."""
         number = 0
