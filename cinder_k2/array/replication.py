@@ -29,6 +29,7 @@ import typing
 
 from cinder_k2.array import cache
 from cinder_k2.array import policies
+from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import polling
@@ -448,22 +449,8 @@ class Replication:
 
         :raises Refused: it still does after ``timeout`` seconds
         """
-        last: list[rest.Refused] = []
-
-        def accepted() -> bool:
-            try:
-                command()
-            except rest.Refused as refusal:
-                last[:] = [refusal]
-                return False
-            return True
-
-        try:
-            with self._client.deadline(timeout + _MARGIN, fresh=True):
-                polling.wait_until(accepted, timeout, interval=5.0,
-                                   what='command', clock=self._client.clock)
-        except polling.WaitTimeout:
-            raise last[0] from None
+        with self._client.deadline(timeout + _MARGIN, fresh=True):
+            volumes.patiently(self._client, command, timeout, interval=5.0)
 
     def wait(self, session: int, state: str, *, names: Collection[str] = (),
              role: str | None = None, timeout: float = 60) -> Session:

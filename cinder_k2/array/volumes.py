@@ -390,23 +390,26 @@ def _holder_name(client: rest.Client, holder: rest.Ref | None) -> str:
         return ''
 
 
-def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
-    """Delete an object that an unfinished deletion may hold (VOL-17).
+def patiently(client: rest.Client, act: Callable[[], T],
+              timeout: float = _PATIENCE, interval: float = 1.0) -> T:
+    """Repeat what the array refuses for a while.
 
-    :raises rest.Refused: something else holds it
+    Such as to delete an object that an unfinished deletion holds (VOL-17).
+
+    :raises rest.Refused: it still does after ``timeout`` seconds
     """
     last: list[rest.Refused] = []
 
-    def attempt() -> tuple[bool] | None:
+    def attempt() -> tuple[T] | None:
         try:
-            return (delete(),)
+            return (act(),)
         except rest.Refused as refusal:
             last.append(refusal)
             return None
 
     try:
-        return polling.wait_until(attempt, _PATIENCE, interval=1.0,
-                                  what='deletion', clock=client.clock)[0]
+        return polling.wait_until(attempt, timeout, interval=interval,
+                                  what='write', clock=client.clock)[0]
     except polling.WaitTimeout:
         raise last[-1] from None
 

@@ -95,12 +95,14 @@ class Statistics:
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
         self._log_change(state, why)
-        if state == 'up' and self._usage.current:
+        # More would be waited for.
+        responds = state == 'up' and self._usage.current
+        if responds:
             self._reconcile()
         return {
             'volume_backend_name': self._name, **self._fixed,
             'backend_state': state,
-            **self._replication(), **self._replication_status(state),
+            **self._replication(), **self._replication_status(responds),
             'pools': [{**self._pool(self._usage, state), **functions}]}
 
     def _measure(self) -> tuple[array_usage.ArrayUsage, str]:
@@ -149,13 +151,12 @@ class Statistics:
         for one in self._arrays.others(()):
             one.reconciliation.run()
 
-    def _replication_status(self, state: str) -> dict[str, str]:
+    def _replication_status(self, responds: bool) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.
 
         Sessions are resumed where possible. Cinder then asks for the rest.
         """
-        if (not self._arrays.targets or state != 'up'
-                or not self._usage.current):
+        if not self._arrays.targets or not responds:
             return {}
         active = self._arrays.active
         try:
