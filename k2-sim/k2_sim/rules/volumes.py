@@ -171,7 +171,7 @@ class VolumeRules(base.Rules):
         if scope.behaviors.delete_seconds:
             scope.deleted.append((self.name, {
                 **self.render(scope, row), 'marked_for_deletion': True}))
-        super().delete(scope, row)
+        scope.store.remove(self.name, row['id'])
 
 
 def _check_user_volume(row: Row) -> None:

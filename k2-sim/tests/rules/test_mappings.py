@@ -60,7 +60,10 @@ class TestMappings(MappingTest):
         self.refused('DELETE', f'mappings/{first["id"]}', status=404)
         # Its LUN and its volume are free.
         self.assertEqual(1, self.map(self.node, self.second)['lun'])
+        self.control.set_behaviors(delete_seconds=20.0)
         self.delete(f'volumes/{self.vol["id"]}')
+        self.assertTrue(self.get(
+            f'volumes/{self.vol["id"]}')['marked_for_deletion'])
         self.clock.advance(30)
         self.assertEqual([1], self.luns(self.node))
 
