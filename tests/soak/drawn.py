@@ -39,6 +39,7 @@ FIXED: dict[str, str] = {
     'serve_any_state': 'it has no effect while the array is online',
     'name_limit': 'shorter names are refused when the service starts',
     'full': 'is changed during a round',
+    'linger_all': 'hosts stay whose removed mappings are listed (limits.rst)',
     'bulk': 'covered by refused features',
     'scsi_product': 'hosts here have no kernel',
     'control_lun': 'hosts here have no kernel',
