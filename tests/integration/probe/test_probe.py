@@ -55,8 +55,9 @@ UNSEEN = {
     'grow_in_session': _REPLICATION,
     'grow_copies_at_start': _REPLICATION,
 }
-# More than a probe that writes sends.
+# More than a probe that writes sends, and how many of them are writes.
 _REQUESTS = 550
+_WRITES = 210
 _YES, _NO = 'confirmed', 'contradicted'
 #: Behavior: its other value, the rule, its result before and then.
 SEEN = {
@@ -517,6 +518,7 @@ class SafetyTest(ProbeTest):
         sim = self.array()
         self.probe(sim)
         self.assertLess(self.adapter.count, _REQUESTS)
+        self.assertEqual(_WRITES, len(self.writes(sim)))
         times = [entry.started for entry in sim.control.journal()]
         self.assertEqual([], [1 for a, b in zip(times, times[1:])
                               if b - a < 0.49])
@@ -552,18 +554,21 @@ class SafetyTest(ProbeTest):
         self.assertEqual(before, sim.control.leftovers())
         self.assertEqual([], self.tokens())
 
-    @ddt.data(*(range(n, _REQUESTS, 25) for n in range(25)))
+    @ddt.data(*(range(n, _WRITES + 1, 15) for n in range(15)))
     def test_a_probe_that_is_killed(self, numbers):
+        """After each of its writes: reads leave nothing to clean up."""
         sim = self.array()
         before = self.foreign(sim)
         for number in numbers:
-            def fails(n, request, number=number):
-                return ('killed later' if n == number else
-                        'killed' if n > number else '')
-            try:
-                self.probe(sim, fails=fails)
-            except Killed:
-                pass
+            writes = []
+
+            def fails(n, request, number=number, writes=writes):
+                if len(writes) == number and n > 1:
+                    return 'killed'
+                if request.method != 'GET':
+                    writes.append(n)
+                return 'killed later' if len(writes) == number > 0 else ''
+            self.assertRaises(Killed, self.probe, sim, fails=fails)
             self.probe(sim, write=False)
             self.assertEqual(before, sim.control.leftovers(), number)
             self.assertEqual([], self.tokens())
