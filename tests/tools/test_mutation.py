@@ -21,7 +21,9 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from unittest import mock
 
+from tools.mutation import __main__ as mutation
 from tools.mutation import children
 from tools.mutation import mutants
 
@@ -194,6 +196,28 @@ class ShuffledTest(unittest.TestCase):
 
     def test_nothing(self):
         self.assertEqual([], mutants.shuffled([], 1))
+
+
+class TriedInTimeTest(unittest.TestCase):
+
+    def status(self, killed, tried, sample):
+        """The exit status, where so many of a sample were tried."""
+        run = mock.create_autospec(mutation.Run, instance=True)
+        run.verdicts.return_value = [('mutant', 'verdict')] * tried
+        with mock.patch.object(mutation, 'report', autospec=True,
+                               return_value=killed / tried):
+            return mutation.run_sample(
+                REPOSITORY, run, ['mutant'] * sample, 0.8)
+
+    def test_all(self):
+        self.assertEqual(0, self.status(16, 20, 20))
+        self.assertEqual(1, self.status(15, 20, 20))
+
+    def test_a_part(self):
+        """Chance may have chosen those that survive."""
+        self.assertEqual(0, self.status(15, 19, 400))
+        self.assertEqual(1, self.status(11, 20, 400))
+        self.assertEqual(1, self.status(140, 200, 400))
 
 
 class ChildrenTest(unittest.TestCase):
