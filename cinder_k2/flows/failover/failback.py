@@ -268,33 +268,53 @@ class _Failback:
 
     def _catch_up(self, batch: FailbackItems) -> None:
         """Copy most of the data; hosts may write to it meanwhile."""
-        self._copy(batch, self._end - self._clock.monotonic())
+        self._copy(batch, self._left())
 
     def _hand_over(self, batch: FailbackItems) -> None:
         """Copy the last changes and let ``destination`` take over (REP-12)."""
         batch = self._hold(batch)
         self._detach(batch, ORIGIN)
-        mapped = self._take_over(batch)
-        end = self._clock.monotonic() + _LAST_CHANGES
-        while mapped and self._clock.monotonic() < end:
-            # What was just unmapped may stay listed for a while (QRY-10).
-            self._clock.sleep(_LAST_PAUSE)
-            ids = self._mapped(mapped)
-            still = [one for one in mapped if one.is_any_of(ids)]
-            free = [one for one in mapped if one not in still]
-            mapped = [*still, *self._take_over(free)]
-        for one in mapped:
-            self._drop([one], 'It is still mapped on the array at '
-                       f'{self._arrays[ORIGIN].address}; unmap it there and '
-                       'fail back again.')
+        self._end = self._clock.monotonic() + _LAST_CHANGES
+        self._take_over(batch)
 
-    def _take_over(self, batch: FailbackItems) -> FailbackItems:
+    def _hand_over_late(self, batch: FailbackItems) -> None:
+        """Hand over units that were still listed as mapped (QRY-10).
+
+        The others are replicated already, so that nothing can happen to them
+        meanwhile.
+        """
+        pause, why = _FIRST_PAUSE, ''
+        while batch and (left := self._left()) > 0:
+            self._log(batch, len(self._all))
+            self._clock.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LAST_PAUSE)
+            try:
+                self._look()
+                ids = self._mapped(batch)
+                self._take_over([one for one in batch
+                                 if not one.is_any_of(ids)])
+                self._protect(self._in(Phase.TAKEN_OVER))
+                why = ''
+            except (rest.RestError, exceptions.K2Error) as error:
+                # Arrays may be busy, or lost, for a while.
+                why = f'{error} Fail back again.'
+            batch = [one for one in batch if not (one.moved or one.reason)]
+        self._drop([one for one in batch if one.phase is Phase.FAILING_BACK],
+                   why or 'It is still mapped on the array at '
+                   f'{self._arrays[ORIGIN].address}: unmap it there from '
+                   'hosts that Cinder does not know, and fail back again.')
+
+    def _left(self) -> float:
+        """Seconds left of the current limit."""
+        return max(0.0, self._end - self._clock.monotonic())
+
+    def _take_over(self, batch: FailbackItems) -> None:
         """Copy what is left, and let ``destination`` take over.
 
-        :returns: the units that seem to be mapped since they were copied: what
-            their hosts wrote would be lost
+        Units that seem to be mapped since they were copied stay as they are:
+        what their hosts wrote would be lost.
         """
-        self._copy(batch, _LAST_CHANGES)
+        self._copy(batch, max(self._left(), PATIENCE))
         batch = [one for one in batch if one.has_arrived() and not one.reason]
         ids = self._mapped(batch)
         free = [one for one in batch if not one.is_any_of(ids)]
@@ -303,7 +323,6 @@ class _Failback:
         for one in self._command(free, DESTINATION, FAILED_OVER):
             one.promised = True
         self._leave(free, Phase.FAILING_BACK, Phase.PAUSED)
-        return [one for one in batch if one not in free]
 
     def _protect(self, batch: FailbackItems) -> None:
         """Let ``origin`` receive the data of ``destination`` again (REP-12).
@@ -544,6 +563,7 @@ _MOVES: Moves = (
     (Phase.FAILING_BACK, _Failback._hand_over),
     (Phase.TAKEN_OVER, _Failback._protect),
     (Phase.SUSPENDED, _Failback._resume_home),
+    (Phase.FAILING_BACK, _Failback._hand_over_late),
 )
 # The same for units on their primary that only have to be replicated again.
 _MOVES_AT_HOME: Moves = (

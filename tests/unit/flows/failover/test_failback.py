@@ -481,7 +481,8 @@ class FailBackTest(pair.AwayTest):
             outcomes = self.back()
         self.assert_stays(
             outcomes.pop(self.odd.key), 'It is still mapped on the array '
-            'at two.example.org; unmap it there and fail back again.')
+            'at two.example.org: unmap it there from hosts that Cinder does '
+            'not know, and fail back again.')
         self.assertEqual('source in_sync', self.two.state(self.odd))
         self.assert_served(self.one, outcomes, self.units[::2])
         self.assert_served(self.one, self.back())
@@ -500,9 +501,9 @@ class FailBackTest(pair.AwayTest):
 
         def write_and_detach(seconds):
             if self.two.mapped():
-                # The others have moved already.
-                self.assertEqual(['target failed_over'] * 2, [
-                    self.one.state(unit) for unit in self.units[::2]])
+                # The others are replicated already.
+                self.assertEqual({'source in_sync'}, {
+                    self.one.state(unit) for unit in self.units[::2]})
                 self.write(self.two, self.odd, 'at the last moment')
                 self.two.client.mappings.delete_many({
                     mapping.id: {} for mapping
@@ -516,6 +517,110 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(outcomes)
         self.assertEqual('at the last moment', self.one.control.read(
             self.one.volumes(self.odd)[0]))
+
+    @contextlib.contextmanager
+    def listed(self, seconds, error=None):
+        """One unit is listed as mapped although it was unmapped (QRY-10).
+
+        Yields when the list was read, in seconds.
+
+        :param error: raised by the third read and the fourth
+        """
+        read, begun = self.two.array.mappings.mapped, None
+        times, volumes = [], set(self.two.volumes(self.odd))
+
+        def mapped(wanted):
+            nonlocal begun
+            wanted = {*wanted}
+            begun = self.clock.monotonic() if begun is None else begun
+            times.append(self.clock.monotonic() - begun)
+            if error and len(times) in (3, 4):
+                raise error
+            return read(wanted) | (
+                volumes & wanted if times[-1] < seconds else set())
+
+        with mock.patch.object(self.two.array.mappings, 'mapped', mapped):
+            yield times
+
+    @contextlib.contextmanager
+    def snapshots(self, number):
+        """Check how often the second array takes replication snapshots."""
+        taker = self.two.array.replication
+        with mock.patch.object(taker, 'take_snapshots',
+                               wraps=taker.take_snapshots) as taken:
+            yield
+        self.assertEqual(number, taken.call_count, taken.call_args_list)
+
+    def test_mappings_that_stay_listed(self):
+        self.away()
+        with self.listed(30), self.snapshots(3):
+            begun = self.clock.monotonic()
+            self.assert_home(self.back())
+        self.assertLess(self.clock.monotonic() - begun, 60)
+
+    def test_no_reply_to_a_late_command(self):
+        """It was carried out, so nothing is copied again."""
+        self.away()
+        commands = self.one.array.replication.command_many
+        told = itertools.count(1)
+
+        def command(sessions, state):
+            result = commands(sessions, state)
+            if state == pair.FAILED_OVER and next(told) == 2:
+                raise rest.Busy('no reply', rest.errors.Place('one'))
+            return result
+
+        with self.listed(30), self.snapshots(3), mock.patch.object(
+                self.one.array.replication, 'command_many', command):
+            self.assert_home(self.back())
+
+    def test_list_that_fails_meanwhile(self):
+        """It is read again, and all units are home in the end."""
+        self.away()
+        with self.listed(30, rest.Busy('busy', rest.errors.Place('two'))):
+            self.assert_home(self.back())
+
+    def test_array_that_is_lost_meanwhile(self):
+        """The others are home, and are replicated when it has returned."""
+        self.away()
+        with self.listed(30) as times, mock.patch.object(
+                self.clock, 'sleep', self.losing(times)):
+            outcomes = self.back()
+        self.assert_stays(outcomes.pop(self.odd.key), 'attach it again',
+                          'Fail back again.')
+        for outcome in outcomes.values():
+            self.assertEqual(failover.DESTINATION, outcome.served_by)
+            self.assertIn('Peer cannot be reached', outcome.reason)
+        self.two.find_again()
+        self.assert_home(self.back())
+
+    def losing(self, times):
+        """Sleep, and lose the second array when the list was read."""
+        sleep = self.clock.sleep
+
+        def lose_and_sleep(seconds):
+            if times:
+                self.two.lose()
+            sleep(seconds)
+        return lose_and_sleep
+
+    def test_how_long_hosts_wait(self):
+        """Ten minutes, however slowly the last changes arrive."""
+        self.away()
+
+        def unmap(array, volumes):
+            if array is self.two.array:
+                self.two.control.set_behaviors(snapshot_seconds=550.0)
+                unmapped.append(self.clock.monotonic())
+            self.unmap(array, volumes)
+
+        unmapped = []
+        with self.listed(40):
+            outcomes = self.back(unmap=unmap)
+        self.assertLess(self.clock.monotonic() - unmapped[0], 720)
+        self.assert_stays(outcomes.pop(self.odd.key), 'After 60 seconds',
+                          'attach it again')
+        self.assert_served(self.one, outcomes, self.units[::2])
 
     def test_data_written_since_is_not_overwritten(self):
         """A service was killed after the failback, before it updated rows."""
