@@ -64,6 +64,10 @@ _MOST_NAMES = 3
 # Replication snapshots for one copy, if the link keeps breaking.
 _MOST_SNAPSHOTS = 5
 
+# Phases that end as the states of the arrays change.
+_NOT_YET = (Phase.FAILING_BACK, Phase.PAUSED, Phase.TRANSITIONING,
+            Phase.TAKEN_OVER)
+
 _ANEW = ('Turn its replication off and on again, by its type or its group: '
          'a new copy is made then.')
 
@@ -281,28 +285,50 @@ class _Failback:
         """Hand over units that were still listed as mapped (QRY-10).
 
         The others are replicated already, so that nothing can happen to them
-        meanwhile.
+        meanwhile. Units that came back into this phase by themselves are not
+        reserved, and hosts may have them.
         """
-        pause, why = _FIRST_PAUSE, ''
+        batch = [one for one in batch if one.detached]
+        total, pause = len(batch), _FIRST_PAUSE
         while batch and (left := self._left()) > 0:
-            self._log(batch, len(self._all))
+            self._log(batch, total)
             self._clock.sleep(min(pause, left))
             pause = min(pause * 1.5, _LAST_PAUSE)
+            why = ''
             try:
-                self._look()
-                ids = self._mapped(batch)
-                self._take_over([one for one in batch
-                                 if not one.is_any_of(ids)])
-                self._protect(self._in(Phase.TAKEN_OVER))
-                why = ''
+                self._try_late(batch)
             except (rest.RestError, exceptions.K2Error) as error:
                 # Arrays may be busy, or lost, for a while.
-                why = f'{error} Fail back again.'
-            batch = [one for one in batch if not (one.moved or one.reason)]
-        self._drop([one for one in batch if one.phase is Phase.FAILING_BACK],
-                   why or 'It is still mapped on the array at '
-                   f'{self._arrays[ORIGIN].address}: unmap it there from '
-                   'hosts that Cinder does not know, and fail back again.')
+                why = str(error)
+            for one in batch:
+                one.obstacle = why or one.obstacle
+            self._leave_behind([one for one in batch if not one.moved
+                                and one.copies >= _MOST_SNAPSHOTS])
+            batch = [one for one in batch
+                     if one.phase in _NOT_YET and not one.reason]
+        self._leave_behind(batch)
+
+    def _leave_behind(self, batch: FailbackItems) -> None:
+        for one in batch:
+            self._drop([one], (one.obstacle or self._states(one)) + (
+                '' if one.moved else ' Fail back again.'))
+
+    def _try_late(self, batch: FailbackItems) -> None:
+        """Try once more; sets the obstacle of those that do not move."""
+        self._look()
+        here = [one for one in batch if not one.moved]
+        ids = self._mapped(here)
+        free = [one for one in here if not one.is_any_of(ids)]
+        for one in here:
+            if one not in free:
+                one.obstacle = (
+                    'It is still mapped on the array at '
+                    f'{self._arrays[ORIGIN].address}: unmap it there from '
+                    'hosts that Cinder does not know.')
+        for one in free:
+            one.copies += 1
+        self._take_over(free)
+        self._protect(self._in(Phase.TAKEN_OVER))
 
     def _left(self) -> float:
         """Seconds left of the current limit."""
@@ -564,6 +590,7 @@ _MOVES: Moves = (
     (Phase.TAKEN_OVER, _Failback._protect),
     (Phase.SUSPENDED, _Failback._resume_home),
     (Phase.FAILING_BACK, _Failback._hand_over_late),
+    (Phase.SUSPENDED, _Failback._resume_home),
 )
 # The same for units on their primary that only have to be replicated again.
 _MOVES_AT_HOME: Moves = (

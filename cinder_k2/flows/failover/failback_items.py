@@ -73,12 +73,15 @@ class FailbackItem:
     :ivar volumes: ids of its volumes by side and name
     :ivar generation: the generation that has to arrive, None without one yet
     :ivar snapshots: how often that was tried
+    :ivar copies: how often it was copied after hosts had lost it, and did not
+        move
     :ivar detached: it is unmapped here
     :ivar moved: its latest data is there
     :ivar outcome_unknown: ``destination`` was commanded to take over, and not
         seen since
     :ivar promised: and it confirmed that
     :ivar disputed: both arrays may have data that the other does not have
+    :ivar obstacle: why it has to wait
     :ivar reason: why it does not continue
     """
 
@@ -89,11 +92,13 @@ class FailbackItem:
         self.volumes: dict[str, dict[str, Ids]] = {ORIGIN: {}, DESTINATION: {}}
         self.generation: int | None = None
         self.snapshots = 0
+        self.copies = 0
         self.detached = False
         self.moved = False
         self.outcome_unknown = False
         self.promised = False
         self.disputed = False
+        self.obstacle = ''
         self.reason = ''
         self._numbers: dict[str, int] = {}
 

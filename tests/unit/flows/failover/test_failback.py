@@ -482,7 +482,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_stays(
             outcomes.pop(self.odd.key), 'It is still mapped on the array '
             'at two.example.org: unmap it there from hosts that Cinder does '
-            'not know, and fail back again.')
+            'not know. Fail back again.')
         self.assertEqual('source in_sync', self.two.state(self.odd))
         self.assert_served(self.one, outcomes, self.units[::2])
         self.assert_served(self.one, self.back())
@@ -573,6 +573,95 @@ class FailBackTest(pair.AwayTest):
         with self.listed(30), self.snapshots(3), mock.patch.object(
                 self.one.array.replication, 'command_many', command):
             self.assert_home(self.back())
+
+    @contextlib.contextmanager
+    def busy_after(self, number, wanted, most=1000):
+        """The first array is busy after so many of such commands.
+
+        :param most: how often it is
+        """
+        commands = self.one.array.replication.command_many
+        told = itertools.count(1)
+
+        def command(sessions, state):
+            if state == wanted and number < next(told) <= number + most:
+                raise rest.Busy('busy', rest.errors.Place('one'))
+            return commands(sessions, state)
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command):
+            yield
+
+    def test_late_commands_that_fail(self):
+        """It is not copied for ten minutes again and again."""
+        self.away()
+        begun = self.clock.monotonic()
+        with self.listed(30), self.snapshots(7), self.busy_after(
+                1, pair.FAILED_OVER):
+            outcomes = self.back()
+        self.assertLess(self.clock.monotonic() - begun, 120)
+        self.assert_stays(outcomes.pop(self.odd.key), 'busy',
+                          'attach it again', 'Fail back again.')
+        self.assert_served(self.one, outcomes, self.units[::2])
+
+    def test_late_unit_is_protected_at_the_second_try(self):
+        self.away()
+        with self.listed(30), self.busy_after(1, pair.IN_SYNC, most=1):
+            self.assert_home(self.back())
+
+    def test_link_that_fails_after_a_late_command(self):
+        """The replication of all is resumed."""
+        self.away()
+        commands = self.one.array.replication.command_many
+        told = itertools.count(1)
+
+        def command(sessions, state):
+            result = commands(sessions, state)
+            if state == pair.IN_SYNC and next(told) == 2:
+                self.clock.advance(30)
+                self.one.control.cut_link()
+                self.one.control.restore_link()
+            return result
+
+        with self.listed(30), mock.patch.object(
+                self.one.array.replication, 'command_many', command):
+            self.assert_home(self.back())
+
+    def test_unit_that_was_not_reserved(self):
+        """Its link broke when the others were, and works again since.
+
+        No host has it, but one may get it at any time.
+        """
+        self.away()
+        self.unmap(self.two.array, self.ids(self.two, self.odd))
+        reserve, reserved = self.reserve, []
+        protect = failback._Failback._protect
+
+        def resume(failing, batch):
+            self.two.command(self.odd, pair.IN_SYNC)
+            self.clock.advance(60)
+            protect(failing, batch)
+
+        def catch_up(failing, batch):
+            failing._copy(batch, 600)
+            self.two.command(self.odd, pair.SUSPENDED)
+            self.clock.advance(5)
+            failing._look()
+
+        def note(keys):
+            reserved.extend(keys)
+            return reserve(keys)
+
+        moves = list(failback._MOVES)
+        moves[2], moves[4] = ((moves[2][0], catch_up), (moves[4][0], resume))
+        with mock.patch.object(failback, '_MOVES', tuple(moves)), \
+                mock.patch.object(self, 'reserve', note):
+            outcomes = self.back()
+        self.assertNotIn(self.odd.key, reserved)
+        outcome = outcomes.pop(self.odd.key)
+        self.assertEqual(failover.ORIGIN, outcome.served_by)
+        self.assertNotIn('attach', outcome.reason)
+        self.assertEqual('source in_sync', self.two.state(self.odd))
 
     def test_list_that_fails_meanwhile(self):
         """It is read again, and all units are home in the end."""
