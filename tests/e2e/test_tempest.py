@@ -32,11 +32,14 @@ class TestEnds(testtools.TestCase):
         if command.missing():
             self.skipTest(command.missing())
         self.temporary = self.useFixture(fixtures.TempDir()).path
+        # Tempest itself may run at the same time.
+        self.logs = self.useFixture(fixtures.TempDir()).path
 
     def start(self):
         """Tempest, when its database is up."""
         process = subprocess.Popen(
-            [sys.executable, '-m', 'tools.tempest'], text=True,
+            [sys.executable, '-m', 'tools.tempest', '--logs', self.logs],
+            text=True,
             env={**os.environ, 'TMPDIR': self.temporary},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(process.communicate)

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         return show(broken(str(error)))
     except NO_ANSWER as error:
         return show(broken(
-            f'{type(error).__name__}: {error}\n  logs are in {LOGS}'))
+            f'{type(error).__name__}: {error}\n  logs are in {options.logs}'))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -87,6 +87,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         '--quick', action='store_true',
         help='skip most of the tests that take minutes')
+    parser.add_argument(
+        '--logs', type=pathlib.Path, default=LOGS, metavar='DIRECTORY',
+        help='where the logs go; what is there is deleted (default: '
+        'artifacts/tempest)')
     parser.add_argument(
         'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
         help='the tests to run (default: all that need no nova)')
@@ -147,12 +151,12 @@ def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
     :param place: an empty directory for the files of the services
     :raises CloudError: something does not start
     """
-    shutil.rmtree(LOGS, ignore_errors=True)
-    LOGS.mkdir(parents=True)
+    shutil.rmtree(options.logs, ignore_errors=True)
+    options.logs.mkdir(parents=True)
     started: list[children.Child] = []
     network.set_up()
     with children.stopping(started):
-        house = layout.Layout(place, LOGS, secrets.token_hex(16))
+        house = layout.Layout(place, options.logs, secrets.token_hex(16))
         house.etc.mkdir()
         house.password_file.write_text(f'{house.secret}\n')
         stack.start(house, SECONDS, options.debug, started)
