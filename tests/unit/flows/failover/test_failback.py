@@ -561,18 +561,29 @@ class FailBackTest(pair.AwayTest):
     def test_no_reply_to_a_late_command(self):
         """It was carried out, so nothing is copied again."""
         self.away()
+
+        def lose_the_reply():
+            raise rest.Busy('no reply', rest.errors.Place('one'))
+
+        with self.listed(30), self.snapshots(3), self.after_command(
+                2, pair.FAILED_OVER, lose_the_reply):
+            self.assert_home(self.back())
+
+    @contextlib.contextmanager
+    def after_command(self, number, wanted, act):
+        """Do something after the first array got so many such commands."""
         commands = self.one.array.replication.command_many
         told = itertools.count(1)
 
         def command(sessions, state):
             result = commands(sessions, state)
-            if state == pair.FAILED_OVER and next(told) == 2:
-                raise rest.Busy('no reply', rest.errors.Place('one'))
+            if state == wanted and next(told) == number:
+                act()
             return result
 
-        with self.listed(30), self.snapshots(3), mock.patch.object(
-                self.one.array.replication, 'command_many', command):
-            self.assert_home(self.back())
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command):
+            yield
 
     @contextlib.contextmanager
     def busy_after(self, number, wanted, most=1000):
@@ -612,19 +623,13 @@ class FailBackTest(pair.AwayTest):
     def test_link_that_fails_after_a_late_command(self):
         """The replication of all is resumed."""
         self.away()
-        commands = self.one.array.replication.command_many
-        told = itertools.count(1)
 
-        def command(sessions, state):
-            result = commands(sessions, state)
-            if state == pair.IN_SYNC and next(told) == 2:
-                self.clock.advance(30)
-                self.one.control.cut_link()
-                self.one.control.restore_link()
-            return result
+        def blink():
+            self.clock.advance(30)
+            self.one.control.cut_link()
+            self.one.control.restore_link()
 
-        with self.listed(30), mock.patch.object(
-                self.one.array.replication, 'command_many', command):
+        with self.listed(30), self.after_command(2, pair.IN_SYNC, blink):
             self.assert_home(self.back())
 
     def test_unit_that_was_not_reserved(self):
