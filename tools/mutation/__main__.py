@@ -171,7 +171,7 @@ def margin(bar: float, tried: int) -> float:
 
     Two standard deviations, where all mutants would just meet the bar.
     """
-    return 2 * math.sqrt(bar * (1 - bar) / tried) if tried else 0.0
+    return 2 * math.sqrt(bar * (1 - bar) / tried)
 
 
 def tell(title: str, verdicts: Sequence[str]) -> None:
@@ -242,9 +242,9 @@ def run_sample(root: pathlib.Path, run: Run,
     if len(tried) < len(sample):
         print(f'{len(sample) - len(tried)} of {len(sample)} were not tried '
               'for lack of time.')
+        if not tried:
+            return 1
         bar -= margin(bar, len(tried))
-    if sample and not tried:
-        return 1
     if reached < bar:
         print(f'Less than {bar:.0%} of the mutants were killed.')
     return int(reached < bar)

@@ -318,15 +318,16 @@ class _Failback:
         self._look()
         here = [one for one in batch if not one.moved]
         ids = self._mapped(here)
-        free = [one for one in here if not one.is_any_of(ids)]
+        free = []
         for one in here:
-            if one not in free:
+            if one.is_any_of(ids):
                 one.obstacle = (
                     'It is still mapped on the array at '
                     f'{self._arrays[ORIGIN].address}: unmap it there from '
                     'hosts that Cinder does not know.')
-        for one in free:
-            one.copies += 1
+            else:
+                one.copies += 1
+                free.append(one)
         self._take_over(free)
         self._protect(self._in(Phase.TAKEN_OVER))
 

@@ -639,7 +639,6 @@ class FailBackTest(pair.AwayTest):
         """
         self.away()
         self.unmap(self.two.array, self.ids(self.two, self.odd))
-        reserve, reserved = self.reserve, []
         protect = failback._Failback._protect
 
         def resume(failing, batch):
@@ -653,16 +652,14 @@ class FailBackTest(pair.AwayTest):
             self.clock.advance(5)
             failing._look()
 
-        def note(keys):
-            reserved.extend(keys)
-            return reserve(keys)
-
         moves = list(failback._MOVES)
         moves[2], moves[4] = ((moves[2][0], catch_up), (moves[4][0], resume))
         with mock.patch.object(failback, '_MOVES', tuple(moves)), \
-                mock.patch.object(self, 'reserve', note):
+                mock.patch.object(self, 'reserve',
+                                  wraps=self.reserve) as reserve:
             outcomes = self.back()
-        self.assertNotIn(self.odd.key, reserved)
+        reserve.assert_called_once_with([
+            unit.key for unit in self.units[::2]])
         outcome = outcomes.pop(self.odd.key)
         self.assertEqual(failover.ORIGIN, outcome.served_by)
         self.assertNotIn('attach', outcome.reason)
