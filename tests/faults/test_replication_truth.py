@@ -20,6 +20,7 @@ from typing import Any
 from unittest import mock
 
 from cinder.db import api as db_api
+import fixtures
 
 from cinder_k2.array.replication import Replication
 from cinder_k2.array.volumes import Volumes
@@ -537,7 +538,7 @@ class TypesTest(TruthTest):
         """Even if cinder.conf has changed since."""
         volume = self.replicated()
         read = config.replication_targets
-        self.enterContext(mock.patch.object(
+        self.useFixture(fixtures.MockPatchObject(
             config, 'replication_targets', lambda configuration: [
                 dataclasses.replace(one, rpo=900)
                 for one in read(configuration)]))

@@ -16,10 +16,10 @@ from collections.abc import Callable
 import itertools
 import random
 from typing import Any
-from unittest import mock
 import uuid
 
 from cinder import exception
+import fixtures
 
 from tests import arrays
 from tests.functional import backend
@@ -68,9 +68,10 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         # Ids of Cinder's objects determine names, and names the order. They
         # have a generator of their own, because threads use it, too.
         ids = random.Random(f'{self.seed}/{self.number}/ids')  # nosec
-        self.enterContext(mock.patch.object(uuid, 'uuid4', lambda: uuid.UUID(
-            int=ids.getrandbits(128), version=4)))
-        self.enterContext(mock.patch.object(
+        self.useFixture(fixtures.MockPatchObject(
+            uuid, 'uuid4', lambda: uuid.UUID(
+                int=ids.getrandbits(128), version=4)))
+        self.useFixture(fixtures.MockPatchObject(
             base, '_hosts', itertools.count(1)))
         self.retire_all()
         super().setUp()
