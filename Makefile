@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test unit faults weather matrix lowest kolla capability-matrix soak e2e tempest lint docs \
+.PHONY: help venv docs-venv cloud test unit faults weather matrix together lowest kolla capability-matrix soak e2e tempest lint docs \
     dist deb rpm releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
@@ -40,6 +40,9 @@ matrix: venv  ## unit and functional tests on all releases of OpenStack (SLICE=1
 
 kolla: venv  ## the files of packaging/kolla, rendered by Kolla-Ansible and kolla-build (needs PyPI)
 	@$(IN_VENV) exec python -m tools.kolla
+
+together: venv  ## two releases of OpenStack at once, as in a rolling upgrade
+	@$(IN_VENV) exec python -m tools.releases.together
 
 lowest: venv  ## unit and some functional tests with the lowest versions that requirements.txt allows
 	@$(IN_VENV) exec python -m tools.releases.lowest

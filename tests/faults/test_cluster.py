@@ -30,15 +30,17 @@ from tests.functional import base
 from tests.functional import cinder_env
 
 PROGRAM = pathlib.Path(__file__).parent.parent / 'cluster_member.py'
+# An interpreter with another release of Cinder, for one of the members.
+OTHER_PYTHON = os.environ.get('OTHER_PYTHON', sys.executable)
 GIB = 1 << 20
 
 
 class Member:
     """A cinder-volume in its own process: tests/cluster_member.py."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, python: str, **options: Any) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, '-W', 'ignore', PROGRAM, json.dumps(options)],
+            [python, '-W', 'ignore', PROGRAM, json.dumps(options)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             stderr=subprocess.PIPE)
         atexit.register(self.kill)
@@ -100,10 +102,12 @@ class Cluster:
 
     def members(self) -> list[Member]:
         """Both; one that was killed is started again."""
-        for name in ('first', 'second'):
+        for name, python in (('first', sys.executable),
+                             ('second', OTHER_PYTHON)):
             if name not in self._members or (
                     not self._members[name].is_alive()):
-                self._members[name] = Member(name=name, state=self._state,
+                self._members[name] = Member(python, name=name,
+                                             state=self._state,
                                              **self._options)
         for member in self._members.values():
             member.wait_until_up()

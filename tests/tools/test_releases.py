@@ -11,9 +11,11 @@
 # under the License.
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import io
 import pathlib
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -22,7 +24,9 @@ from tools.releases import __main__ as command
 from tools.releases import environments
 from tools.releases import lowest
 from tools.releases import report
+from tools.releases import suites
 from tools.releases import table
+from tools.releases import together
 from tools import run_tests
 
 NEWEST = table.load()[-1]
@@ -164,14 +168,46 @@ class LowestTest(unittest.TestCase):
                 OLDEST, lowest=True).name)
 
 
+class TogetherTest(unittest.TestCase):
+
+    def test_rolling_upgrades(self):
+        """Cinder 25 is missing, so none begins with Cinder 24."""
+        self.assertEqual(
+            [('2025.1', '2025.2'), ('2025.2', '2026.1'),
+             ('2026.1', '2026.2')],
+            [(older.name, newer.name)
+             for older, newer in together.pairs(table.load())])
+
+    def test_the_older_cinder_is_that_of_one_service(self):
+        with mock.patch.object(run_tests, 'run_command', autospec=True,
+                               return_value=tally(6)) as run, \
+                mock.patch.object(run_tests, 'keep', autospec=True), \
+                mock.patch.object(environments, 'build', autospec=True,
+                                  side_effect=lambda release: pathlib.Path(
+                                      '/v', release.name)), \
+                contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(0, together.main())
+            run.return_value = tally(5, 1)
+            self.assertEqual(1, together.main())
+        name, command_line, _, variables = run.call_args_list[0].args
+        self.assertEqual('2025.2-with-2025.1', name)
+        self.assertEqual('/v/2025.2', command_line[0])
+        self.assertEqual(suites.CLUSTER, command_line[-1])
+        self.assertEqual(('/v/2025.1', './tests/faults'),
+                         (variables['OTHER_PYTHON'],
+                          variables['OS_TEST_PATH']))
+
+
 class PageTest(unittest.TestCase):
 
     def test_a_row_for_each_release(self):
         one = report.result_of(OLDEST, '3.12.1', 'eventlet', {
-            'unit': tally(3, reasons=['no disk']), 'functional': tally(4, 1)})
-        page = report.render([one])
+            'unit': tally(3, reasons=['no disk']), 'functional': tally(4, 1)},
+            workflow=True)
+        page = report.render([dataclasses.replace(one, date='2026-01-02')])
         self.assertIn('   * - 2024.1\n     - 24.5.0\n     - 3.12.1\n'
-                      '     - eventlet\n     - 7 of 8\n     - 1\n', page)
+                      '     - eventlet\n     - works\n     - 7\n     - 1\n'
+                      '     - 1\n     - 2026-01-02\n', page)
         self.assertIn('* 2024.1: no disk\n', page)
 
     def test_results_are_kept(self):
@@ -179,12 +215,30 @@ class PageTest(unittest.TestCase):
                 mock.patch.object(report, 'RESULTS',
                                   pathlib.Path(place, 'new')):
             one = report.result_of(OLDEST, '3.12.1', 'eventlet',
-                                   {'unit': tally(3)})
+                                   {'unit': tally(3)}, workflow=False)
             one.save()
             self.assertEqual([one], report.load(table.load()))
 
 
 class CommandTest(unittest.TestCase):
+
+    def test_workflow_that_fails(self):
+        """The page says so, and the command fails."""
+        with mock.patch.multiple(
+                command.suites, autospec=True, check_imports=mock.DEFAULT,
+                run=mock.DEFAULT, check_workflow=mock.DEFAULT) as suite, \
+                mock.patch.object(environments, 'of', autospec=True,
+                                  return_value=pathlib.Path(sys.executable)), \
+                mock.patch.object(report, 'write', autospec=True), \
+                mock.patch.object(report.Result, 'save', autospec=True
+                                  ) as save:
+            suite['check_imports'].return_value = tally()
+            suite['run'].return_value = {'unit': tally(1)}
+            for works in (True, False):
+                suite['check_workflow'].return_value = works
+                status, _ = self.run_command('2024.1')
+                self.assertEqual(int(not works), status)
+                self.assertIs(works, save.call_args.args[0].workflow)
 
     def run_command(self, *arguments):
         output = io.StringIO()

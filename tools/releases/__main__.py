@@ -15,9 +15,9 @@
     python -m tools.releases [--slice] [RELEASE ...]
 
 Builds the environment of each release, imports the driver there, and runs the
-unit and functional tests; without --slice writes the results to the page of
-releases. Ends with status 1 if a test failed, or an environment could not be
-built.
+unit and functional tests; without --slice also runs the main workflow as in
+"make cloud", and writes the results to the page of releases. Ends with status 1
+if a test failed, or an environment could not be built.
 """
 
 import argparse
@@ -83,14 +83,16 @@ def _run(release: table.Release, is_slice: bool) -> int:
     print(f'environment: {time.monotonic() - begin:.0f} s', flush=True)
     imports = suites.check_imports(python)
     tallies = suites.run(release, python, is_slice=is_slice)
+    works = is_slice or suites.check_workflow(release, python)
     if not is_slice:
         version, are_patched = _shown(python)
         report.result_of(release, version,
                          'eventlet' if are_patched else 'native',
-                         tallies).save()
+                         tallies, works).save()
     print(f'== {release.name}: {time.monotonic() - begin:.0f} s', flush=True)
     run_tests.tell_reasons([*tallies.values()])
-    return int(any(tally.failed for tally in (imports, *tallies.values())))
+    return int(not works or any(
+        tally.failed for tally in (imports, *tallies.values())))
 
 
 def _shown(python: pathlib.Path) -> tuple[str, bool]:

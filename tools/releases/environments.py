@@ -140,7 +140,8 @@ def interpreter(release: table.Release, *, lowest: bool = False
                 return path
     raise BuildError(
         f'{release.name} needs Python {" or ".join(release.python)}, which '
-        'is not on PATH or among the versions of pyenv. Install one.')
+        'is not on PATH or among the versions of pyenv. Install one, for '
+        'example with pyenv.')
 
 
 def _minor(version: str) -> int:

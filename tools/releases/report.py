@@ -15,6 +15,7 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
+import datetime
 import json
 import pathlib
 
@@ -22,7 +23,8 @@ from tools.releases import table
 from tools import run_tests
 
 PAGE = table.ROOT / 'doc' / 'source' / 'operator' / 'releases.rst'
-RESULTS = table.ROOT / 'artifacts' / 'releases'
+# Committed with the page, since each release runs on a day of its own.
+RESULTS = PAGE.with_suffix('')
 _INTRODUCTION = """\
 .. Written by make matrix from the results of its tests.
 
@@ -31,17 +33,20 @@ Supported releases
 ==================
 
 The driver runs on Cinder of each of these releases of OpenStack, on Python
-3.10 and later; Python 3.9, as in Enterprise Linux 9, is not supported. The
+3.10 to 3.13; Python 3.9, as in Enterprise Linux 9, is not supported. The
 table shows the last run of all unit and functional tests on each: Cinder and
 its database, with the upper constraints of the release, and REST calls to a
 simulated array. "Threads" are those of the release's ``cinder-volume``.
+"Workflow" is the main workflow through Cinder's API, over iSCSI and Fibre
+Channel, as with ``make cloud CHECK=1`` (:doc:`quick-start`).
 
 .. list-table::
    :header-rows: 1
-   :widths: 12 12 12 14 16 16
+   :widths: 13 13 13 14 14 11 11 11 16
 
 """
-_HEADING = ('Release', 'Cinder', 'Python', 'Threads', 'Passed', 'Skipped')
+_HEADING = ('Release', 'Cinder', 'Python', 'Threads', 'Workflow', 'Passed',
+            'Failed', 'Skipped', 'Date')
 _SKIPPED = """\
 
 What was skipped, and why:
@@ -51,7 +56,7 @@ What was skipped, and why:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of all tests on a release."""
+    """The result of all tests on a release, and of the main workflow."""
 
     release: str
     cinder: str
@@ -61,23 +66,27 @@ class Result:
     failed: int
     skipped: int
     reasons: list[str]
+    workflow: bool
+    date: str
 
     def save(self) -> None:
-        """Keep it for the page."""
+        """Store it for the page."""
         RESULTS.mkdir(parents=True, exist_ok=True)
         (RESULTS / f'{self.release}.json').write_text(
-            json.dumps(dataclasses.asdict(self), indent=1))
+            json.dumps(dataclasses.asdict(self), indent=1) + '\n')
 
 
 def result_of(release: table.Release, python: str, threads: str,
-              tallies: Mapping[str, run_tests.Tally]) -> Result:
-    """Add up the results of the suites."""
+              tallies: Mapping[str, run_tests.Tally],
+              workflow: bool) -> Result:
+    """Add up the results of the suites of today."""
     every = tallies.values()
     return Result(release.name, release.cinder, python, threads,
                   sum(tally.passed for tally in every),
                   sum(tally.failed for tally in every),
                   sum(tally.skipped for tally in every),
-                  sorted(set().union(*[tally.reasons for tally in every])))
+                  sorted(set().union(*[tally.reasons for tally in every])),
+                  workflow, datetime.date.today().isoformat())
 
 
 def load(releases: Iterable[table.Release]) -> list[Result]:
@@ -92,9 +101,9 @@ def render(results: Iterable[Result]) -> str:
     results = list(results)
     text = _INTRODUCTION + _row(_HEADING)
     for one in results:
-        passed = f'{one.passed} of {one.passed + one.failed}'
         text += _row((one.release, one.cinder, one.python, one.threads,
-                      passed, str(one.skipped)))
+                      'works' if one.workflow else 'fails', str(one.passed),
+                      str(one.failed), str(one.skipped), one.date))
     reasons = [f'* {one.release}: {reason}\n' for one in results
                for reason in one.reasons]
     return text + (_SKIPPED + ''.join(reasons) if reasons else '')

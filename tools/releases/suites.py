@@ -20,11 +20,16 @@ import subprocess  # nosec B404
 from tools.releases import table
 from tools import run_tests
 
-SUITES = ('unit', 'functional')
+SUITES = ('unit', 'integration', 'functional')
+# Each release brings another urllib3.
+PEERS = r'tests\.integration\.test_peers\.'
 # A slice of the functional tests, in two minutes: what clouds do all day,
 # over both transports, also on an array that serves known requests only.
 SLICE = (r'tests\.functional\.test_(volumes|snapshots|attach_iscsi|attach_fc'
          r'|known|images)\.')
+# Two services that work on the same objects at once.
+CLUSTER = r'tests\.faults\.test_cluster\.'
+_WORKFLOW_SECONDS = 900.0
 _IMPORT_SECONDS = 120.0
 
 
@@ -50,18 +55,40 @@ def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
     :param is_slice: of the functional tests, only ``SLICE``
     :returns: the results by suite
     """
-    found = {}
-    for suite in SUITES:
-        chosen = [SLICE] if is_slice and suite == 'functional' else []
-        name = f'{release.name}-{suite}'
-        found[suite] = run_tests.run_command(
-            name, [str(python), '-m', 'stestr', '--repo-url',
-                   str(_repository(release)),
-                   *run_tests.RUNNERS.get(suite, run_tests.STESTR)[1:],
-                   *chosen],
-            table.ROOT, _variables(suite))
-        run_tests.keep(name, found[suite].failures)
-    return found
+    chosen = {'integration': [PEERS], 'functional': [SLICE] * is_slice}
+    return {suite: _run(f'{release.name}-{suite}', release, python, suite,
+                        chosen.get(suite, []), {})
+            for suite in SUITES}
+
+
+def check_workflow(release: table.Release, python: pathlib.Path) -> bool:
+    """Whether the main workflow succeeds on both back ends of a cloud."""
+    print(f'== {release.name}-workflow', flush=True)
+    return not subprocess.run(  # nosec B603
+        [python, '-m', 'tools.cloud', '--check'], cwd=table.ROOT,
+        env={**os.environ, 'PYTHONWARNINGS': 'ignore'},
+        timeout=_WORKFLOW_SECONDS).returncode
+
+
+def run_cluster(release: table.Release, python: pathlib.Path,
+                other: table.Release, other_python: pathlib.Path
+                ) -> run_tests.Tally:
+    """Run the tests of a cluster, one of whose services has another Cinder."""
+    return _run(f'{release.name}-with-{other.name}', release, python,
+                'faults', [CLUSTER], {'OTHER_PYTHON': str(other_python)})
+
+
+def _run(name: str, release: table.Release, python: pathlib.Path, suite: str,
+         chosen: list[str], more: Mapping[str, str]) -> run_tests.Tally:
+    """Run a suite, or the chosen tests of it."""
+    tally = run_tests.run_command(
+        name, [str(python), '-m', 'stestr', '--repo-url',
+               str(_repository(release)),
+               *run_tests.RUNNERS.get(suite, run_tests.STESTR)[1:],
+               *chosen],
+        table.ROOT, {**_variables(suite), **more})
+    run_tests.keep(name, tally.failures)
+    return tally
 
 
 def _repository(release: table.Release) -> pathlib.Path:
