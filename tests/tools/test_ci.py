@@ -138,7 +138,8 @@ class StagesTest(unittest.TestCase):
             first = lines.index(f'begin {name}')
             self.assertEqual(f'end {name}', lines[first + 1])
             self.assertRegex(lines[first + 2], f'^== make {name}: [0-9]+ s$')
-        self.assertEqual(3 * len(names), len(lines))
+        self.assertRegex(lines[-1], '^== all: [0-9]+ s$')
+        self.assertEqual(3 * len(names) + 1, len(lines))
 
     def test_a_failure_anywhere(self):
         """All others run."""
