@@ -20,7 +20,9 @@ from tools import run_tests
 ROOT = run_tests.ROOT
 # Files that contain the name of a wheel.
 PAGES = ('juju-charm/README.md', 'juju-charm/bundle.yaml',
-         'doc/source/charm/deploy.rst', 'doc/source/charm/upgrade.rst')
+         'doc/source/charm/deploy.rst', 'doc/source/charm/upgrade.rst',
+         'doc/source/operator/sunbeam.rst',
+         'packaging/openstack-ansible/user_variables.yml')
 
 
 class ReleaseTest(unittest.TestCase):
