@@ -26,15 +26,15 @@ import eventlet  # noqa: E402
 # Not after the patch, which gives it a queue that takes no type argument.
 import testtools  # noqa: E402, F401
 
-try:
-    from cinder import monkey_patch
-except ImportError:
-    # Releases that have nothing but eventlet.
-    eventlet.monkey_patch()
-else:
-    monkey_patch.patch()
-
 sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
+
+from tools.releases import features  # noqa: E402
+
+if features.has_native_threads():
+    from cinder import monkey_patch
+    monkey_patch.patch()
+else:
+    eventlet.monkey_patch()
 
 from tests.functional import backend  # noqa: E402
 

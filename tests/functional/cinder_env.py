@@ -38,6 +38,7 @@ import sqlalchemy
 from sqlalchemy import pool
 
 from tools.cloud import database
+from tools.releases import features
 
 CONF = cfg.CONF
 HOST = 'tester'
@@ -203,6 +204,7 @@ def _engine() -> Any:
     For SQLite oslo.db opens a connection for each transaction, and lets the
     thread sleep after each, which took a third of the time of all tests.
     """
-    database.api().main_context_manager.configure(thread_checkin=False)
+    features.database_api().main_context_manager.configure(
+        thread_checkin=False)
     with mock.patch.object(pool, 'NullPool', _Pool):
         return database.engine()

@@ -12,13 +12,10 @@
 
 """Moving volumes between back ends: on one array, on two, of others."""
 
-import inspect
 import logging
 from typing import Any
 import unittest
 from unittest import mock
-
-from cinder.volume import manager
 
 from cinder_k2.array import names
 from tests import arrays
@@ -27,6 +24,7 @@ from tests.functional import base
 from tests.functional import cloud
 from tests.functional import disks
 from tests.functional import foreign
+from tools.releases import features
 
 MIB = 1048576
 GIB = 1048576
@@ -257,8 +255,7 @@ class CornersTest(MigrationTest):
         self.assertTrue(self.first_array.is_clean())
 
     @unittest.skipUnless(
-        'diff' in inspect.signature(
-            manager.VolumeManager.migrate_volume).parameters,
+        features.retypes_in_place(),
         'this Cinder copies each volume that is retyped to another back end')
     def test_retype_to_another_back_end_of_the_array(self) -> None:
         volume = self.with_data(self.first)

@@ -12,23 +12,16 @@
 
 """Cinder's database in a file of SQLite, for several threads and processes."""
 
-import importlib
 from typing import Any
 
 import sqlalchemy
 
-
-def api() -> Any:
-    """Cinder's module for its database, wherever this release has it."""
-    try:
-        return importlib.import_module('cinder.db.sqlalchemy.api')
-    except ImportError:
-        return importlib.import_module('cinder.db.api')
+from tools.releases import features
 
 
 def engine() -> Any:
     """Cinder's engine, of SQLAlchemy."""
-    return api().get_engine()
+    return features.database_api().get_engine()
 
 
 def begin_immediately(engine: Any) -> None:

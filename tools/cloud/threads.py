@@ -17,9 +17,10 @@ threads gets them; earlier ones have nothing but eventlet, which replaces the
 threads of the whole process.
 """
 
-import importlib.util
 import os
 import sys
+
+from tools.releases import features
 
 os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
@@ -36,18 +37,10 @@ def use() -> None:
 
 def patch() -> None:
     """Patch the process if this Cinder has nothing else. Fast if it has."""
-    if are_patched() or _has_native_threads():
+    if are_patched() or features.has_native_threads():
         return
     import eventlet
     eventlet.monkey_patch()
-
-
-def _has_native_threads() -> bool:
-    """Whether this Cinder offers them; does not import it."""
-    spec = importlib.util.find_spec('cinder')
-    return spec is None or any(
-        os.path.exists(os.path.join(place, 'monkey_patch.py'))
-        for place in spec.submodule_search_locations or ())
 
 
 def are_patched() -> bool:

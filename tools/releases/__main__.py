@@ -16,8 +16,8 @@
 
 Builds the environment of each release, imports the driver there, and runs the
 unit and functional tests; without --slice also runs the main workflow as in
-"make cloud", and writes the results to the page of releases. Ends with status 1
-if a test failed, or an environment could not be built.
+"make cloud", and writes the results to the page of releases. Ends with status
+1 if a test failed, or an environment could not be built.
 """
 
 import argparse
