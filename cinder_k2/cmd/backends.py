@@ -119,7 +119,8 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
         raise ConfigurationError(' '.join(str(error).split())) from None
     if not (cfg.CONF.config_file or cfg.CONF.config_dir):
         raise ConfigurationError(
-            'no cinder.conf found; name it with --config-file')
+            'no cinder.conf found that can be read; name it with '
+            '--config-file')
 
 
 def _mistake(error: cfg.ConfigFileParseError) -> str:
