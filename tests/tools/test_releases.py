@@ -210,6 +210,14 @@ class PageTest(unittest.TestCase):
                       '     - 1\n     - 2026-01-02\n', page)
         self.assertIn('* 2024.1: no disk\n', page)
 
+    def test_page_of_the_committed_results(self):
+        results = report.load(table.load())
+        self.assertEqual(report.render(results), report.PAGE.read_text())
+        self.assertEqual(
+            [(release.name, 0, True) for release in table.load()],
+            [(result.release, result.failed, result.workflow)
+             for result in results])
+
     def test_results_are_kept(self):
         with tempfile.TemporaryDirectory() as place, \
                 mock.patch.object(report, 'RESULTS',
