@@ -35,8 +35,9 @@ faults: venv  ## the driver while requests fail, services die and arrays are los
 # Deprecated: the former name.
 weather: faults
 
-matrix: venv  ## unit and functional tests on all releases of OpenStack (SLICE=1: some, RELEASE=)
-	@$(IN_VENV) exec python -m tools.releases $(if $(SLICE),--slice) $(RELEASE)
+matrix: venv  ## unit and functional tests on all releases of OpenStack (SLICE=1: some, IMPORTS=1: none, RELEASE=)
+	@$(IN_VENV) exec python -m tools.releases $(if $(SLICE),--slice) \
+	    $(if $(IMPORTS),--imports) $(RELEASE)
 
 kolla: venv  ## the files of packaging/kolla, rendered by Kolla-Ansible and kolla-build (needs PyPI)
 	@$(IN_VENV) exec python -m tools.kolla

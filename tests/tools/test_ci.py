@@ -161,14 +161,19 @@ class StagesTest(unittest.TestCase):
 
     def test_no_release_begins_late(self):
         """The others are not affected, and what was left out is told."""
-        status, lines = self.run_it(NOW='5200')
-        self.assertEqual(0, status)
-        self.assertEqual([], self.releases(lines))
-        # Told where it happens, and at the end.
-        self.assertEqual(
-            2, lines.count('== 2024.1: not tested, for lack of time'))
-        self.assertIn('begin tempest QUICK=1', lines)
         self.assertEqual(4, len(self.releases(self.run_it(NOW='5199')[1])))
+        for now, left_out, imported in (
+                ('5200', 'only imported', 4), ('5799', 'only imported', 4),
+                ('5800', 'not tested', 0)):
+            status, lines = self.run_it(NOW=now)
+            self.assertEqual(0, status)
+            self.assertEqual([], self.releases(lines))
+            self.assertEqual(imported, sum(line.startswith(
+                'begin matrix IMPORTS=1 RELEASE=20') for line in lines))
+            # Told where it happens, and at the end.
+            self.assertEqual(2, lines.count(
+                f'== 2024.1: {left_out}, for lack of time'))
+            self.assertIn('begin tempest QUICK=1', lines)
 
     def test_every_suite_of_a_whole_machine(self):
         named = [word.strip("'") for line in self.run_it()[1]

@@ -15,6 +15,7 @@ import dataclasses
 import importlib.metadata
 import io
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -228,6 +229,30 @@ class PageTest(unittest.TestCase):
             self.assertEqual([one], report.load(table.load()))
 
 
+class HangingTest(unittest.TestCase):
+    """One release that hangs is a failure; the others are tested."""
+
+    def setUp(self):
+        super().setUp()
+        patcher = mock.patch.object(
+            suites.subprocess, 'run', autospec=True,
+            side_effect=subprocess.TimeoutExpired(['python'], 1.0))
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def test_imports(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = suites.check_imports(pathlib.Path('python'))
+        self.assertEqual(1, found.failed)
+
+    def test_workflow(self):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            self.assertIs(False, suites.check_workflow(
+                OLDEST, pathlib.Path('python')))
+        self.assertIn('timed out', output.getvalue())
+
+
 class CommandTest(unittest.TestCase):
 
     def test_workflow_that_fails(self):
@@ -267,6 +292,21 @@ class CommandTest(unittest.TestCase):
             status, output = self.run_command('--slice', '2024.1')
         self.assertEqual(1, status)
         self.assertIn('no Python', output)
+
+    def test_imports_alone(self):
+        for failed in (0, 1):
+            with mock.patch.multiple(
+                    command.suites, autospec=True, run=mock.DEFAULT,
+                    check_imports=mock.DEFAULT, check_workflow=mock.DEFAULT
+            ) as suite, mock.patch.object(environments, 'of', autospec=True):
+                suite['check_imports'].return_value = tally(0, failed)
+                status, _ = self.run_command('--imports', '2024.1')
+            self.assertEqual(failed, status)
+            suite['run'].assert_not_called()
+            suite['check_workflow'].assert_not_called()
+
+    def test_a_slice_or_imports(self):
+        self.assertRaises(SystemExit, self.run_command, '--slice', '--imports')
 
     def test_a_failure_in_a_suite(self):
         for failed in (0, 1):

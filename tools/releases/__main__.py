@@ -12,12 +12,12 @@
 
 """The driver's tests on the releases of OpenStack that it supports.
 
-    python -m tools.releases [--slice] [RELEASE ...]
+    python -m tools.releases [--slice | --imports] [RELEASE ...]
 
 Builds the environment of each release, imports the driver there, and runs the
-unit and functional tests; without --slice also runs the main workflow as in
-"make cloud", and writes the results to the page of releases. Ends with status
-1 if a test failed, or an environment could not be built.
+unit and functional tests and the main workflow as in "make cloud"; writes the
+results to the page of releases, unless only a part of this is requested. Ends
+with status 1 if a test failed, or an environment could not be built.
 """
 
 import argparse
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # The suites of "make test" have run in full on the newest.
         releases = ([table.find(name) for name in options.releases]
-                    or table.load()[:-1 if options.slice else None])
+                    or table.load()[:-1 if _is_part(options) else None])
     except table.UnknownReleaseError as error:
         print(error, file=sys.stderr)
         return 2
-    status = [_run(release, options.slice) for release in releases]
-    if not options.slice:
+    status = [_run(release, options) for release in releases]
+    if not _is_part(options):
         report.write()
         print(f'Written: {report.PAGE.relative_to(table.ROOT)}')
     return max(status)
@@ -64,15 +64,22 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
                     'that it supports.')
     parser.add_argument('releases', nargs='*', metavar='RELEASE',
                         help='such as 2025.1 (default: all; with --slice '
-                             'all but the newest)')
-    parser.add_argument('--slice', action='store_true',
-                        help='only a slice of the functional tests, in two '
-                             'minutes, and leave the page alone')
+                             'or --imports all but the newest)')
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument('--slice', action='store_true',
+                      help='only a slice of the functional tests, in two '
+                           'minutes, and leave the page alone')
+    part.add_argument('--imports', action='store_true',
+                      help='only import the driver, and leave the page alone')
     return parser.parse_args(arguments)
 
 
-def _run(release: table.Release, is_slice: bool) -> int:
-    """Run the tests on one release; return 1 if something failed, else 0."""
+def _is_part(options: argparse.Namespace) -> bool:
+    return bool(options.slice or options.imports)
+
+
+def _run(release: table.Release, options: argparse.Namespace) -> int:
+    """Test one release; return 1 if something failed, else 0."""
     begin = time.monotonic()
     print(f'== {release.name}: Cinder {release.cinder}', flush=True)
     try:
@@ -81,18 +88,21 @@ def _run(release: table.Release, is_slice: bool) -> int:
         print(error, flush=True)
         return 1
     print(f'environment: {time.monotonic() - begin:.0f} s', flush=True)
-    imports = suites.check_imports(python)
-    tallies = suites.run(release, python, is_slice=is_slice)
-    works = is_slice or suites.check_workflow(release, python)
-    if not is_slice:
+    tallies = [suites.check_imports(python)]
+    works = True
+    if options.slice:
+        tallies += suites.run(release, python, is_slice=True).values()
+    elif not options.imports:
+        results = suites.run(release, python, is_slice=False)
+        tallies += results.values()
+        works = suites.check_workflow(release, python)
         version, are_patched = _shown(python)
         report.result_of(release, version,
                          'eventlet' if are_patched else 'native',
-                         tallies, works).save()
+                         results, works).save()
     print(f'== {release.name}: {time.monotonic() - begin:.0f} s', flush=True)
-    run_tests.tell_reasons([*tallies.values()])
-    return int(not works or any(
-        tally.failed for tally in (imports, *tallies.values())))
+    run_tests.tell_reasons(tallies)
+    return int(not works or any(tally.failed for tally in tallies))
 
 
 def _shown(python: pathlib.Path) -> tuple[str, bool]:

@@ -37,10 +37,14 @@ def check_imports(python: pathlib.Path) -> run_tests.Tally:
     """Import all modules of the driver; one that fails is a failure."""
     print('== imports', flush=True)
     tally = run_tests.Tally()
-    done = subprocess.run(  # nosec B603
-        [python, '-W', 'ignore', '-m', 'tools.releases.imports'],
-        cwd=table.ROOT, env=_variables('unit'), capture_output=True,
-        text=True, timeout=_IMPORT_SECONDS)
+    try:
+        done = subprocess.run(  # nosec B603
+            [python, '-W', 'ignore', '-m', 'tools.releases.imports'],
+            cwd=table.ROOT, env=_variables('unit'), capture_output=True,
+            text=True, timeout=_IMPORT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        tally.fail(str(error))
+        return tally
     if done.returncode:
         tally.fail(done.stderr)
     else:
@@ -64,10 +68,14 @@ def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
 def check_workflow(release: table.Release, python: pathlib.Path) -> bool:
     """Whether the main workflow succeeds on both back ends of a cloud."""
     print(f'== {release.name}-workflow', flush=True)
-    return not subprocess.run(  # nosec B603
-        [python, '-m', 'tools.cloud', '--check'], cwd=table.ROOT,
-        env={**os.environ, 'PYTHONWARNINGS': 'ignore'},
-        timeout=_WORKFLOW_SECONDS).returncode
+    try:
+        return not subprocess.run(  # nosec B603
+            [python, '-m', 'tools.cloud', '--check'], cwd=table.ROOT,
+            env={**os.environ, 'PYTHONWARNINGS': 'ignore'},
+            timeout=_WORKFLOW_SECONDS).returncode
+    except subprocess.TimeoutExpired as error:
+        print(error, flush=True)
+        return False
 
 
 def run_cluster(release: table.Release, python: pathlib.Path,
