@@ -45,3 +45,9 @@ def retypes_in_place() -> bool:
     """
     manager = importlib.import_module('cinder.volume.manager').VolumeManager
     return 'diff' in inspect.signature(manager.migrate_volume).parameters
+
+
+def has_control_socket() -> bool:
+    """Whether gunicorn opens a socket for its own control commands."""
+    config = importlib.import_module('gunicorn.config')
+    return 'control_socket_disable' in config.make_settings()

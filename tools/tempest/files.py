@@ -106,7 +106,8 @@ backend_stats_polling_interval = 15
 scheduler_driver_init_wait_time = 5
 backup_driver = cinder.backup.drivers.posix.PosixBackupDriver
 backup_posix_path = {state}/cinder/backup
-backup_file_size = 52428800
+# The machine allows the guest only so many mappings, one for each page.
+backup_file_size = 8388608
 backup_sha_block_size_bytes = 1048576
 backup_workers = 1
 

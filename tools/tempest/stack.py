@@ -27,6 +27,7 @@ import requests
 from tools.cloud import array
 from tools.cloud import children
 from tools.cloud import console
+from tools.releases import features
 from tools import run_tests
 from tools.tempest import files
 from tools.tempest import identity
@@ -139,7 +140,8 @@ def _serve(name: str, port: int, started: list[children.Child],
     """Start an API, and wait until it answers."""
     child = children.Child(name, [
         sys.executable, '-m', 'gunicorn', '--threads=8', '--timeout=600',
-        '--graceful-timeout=5', '--no-control-socket',
+        '--graceful-timeout=5',
+        *(['--no-control-socket'] if features.has_control_socket() else []),
         f'--bind={layout.HOST}:{port}', f'tools.tempest.wsgi:{name}()'],
         run.logs / f'{name}.log', environment(**variables), run_tests.ROOT)
     started.append(child)

@@ -20,6 +20,8 @@ import os
 import sys
 from typing import Any
 
+from tools.releases import features
+
 
 @contextlib.contextmanager
 def _command_line(*words: str) -> Iterator[None]:
@@ -46,9 +48,14 @@ def glance() -> Any:
 
 
 def cinder() -> Any:
-    """Return Cinder's API; CINDER_CONF names its settings."""
-    from cinder import monkey_patch
-    monkey_patch.patch(backend='threading')
+    """Return Cinder's API; CINDER_CONF names its settings.
+
+    gunicorn has threads of its own. A release that has nothing but eventlet
+    does not patch the process here, as in any other WSGI server.
+    """
+    if features.has_native_threads():
+        from cinder import monkey_patch
+        monkey_patch.patch(backend='threading')
     with _command_line('cinder-api', '--config-file',
                        os.environ['CINDER_CONF']):
         from cinder.wsgi import api
