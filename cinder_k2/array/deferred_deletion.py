@@ -123,6 +123,33 @@ class Purged:
     source_groups: frozenset[int] = frozenset()
 
 
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What the array shows of the group of a volume or view with clones.
+
+    :ivar group: the volume group
+    :ivar siblings: all snapshots and views of it
+    :ivar view: the id of the view itself, if it is one
+    """
+
+    group: rest.VolumeGroup
+    siblings: Sequence[rest.Snapshot]
+    view: int | None = None
+
+    @property
+    def will_be_purged(self) -> bool:
+        """Whether a volume lives whose deletion will purge the group.
+
+        Otherwise the last one was deleted, and the service was killed before
+        it purged the group.
+        """
+        ids = ids_of(self.group)
+        return any(each.num_of_clones
+                   or naming.is_volume(each.short_name)
+                   and each.id != self.view and not ids.names(each)
+                   for each in self.siblings)
+
+
 class DeferredDeletion:
     """Deleted objects that wait for their clones."""
 
@@ -130,71 +157,69 @@ class DeferredDeletion:
         self._client = client
         self._groups = groups
 
-    def record(self, group: int, ids: DeferredIds, names: Sequence[str] = ()
-               ) -> None:
-        """Hide objects of a group until nothing needs them.
+    def record(self, group: int, ids: DeferredIds) -> None:
+        """Hide snapshots and views of a group until nothing needs them.
 
-        :param names: names that its volume may have, if there is one
+        Three calls.
+
         :raises ObjectInUse: the array refuses the note
         """
-        record = self._client.volume_groups.get(group)
-        wanted = ids_of(record) | self._with_names(record, ids)
-        reason = 'it cuts it off'
-        try:
-            if self._record(record, wanted) == wanted:
-                reason = ''
-        except rest.Refused as refusal:
-            reason = str(refusal)
-        if reason:
-            raise exceptions.ObjectInUse(
-                f'Volume group {record.name}', 'has clones, and the array '
-                'accepts no note in its description that the source is '
-                f'deleted: {reason}')
-        for volume in ids.volumes:
-            kept = naming.kept_volume(volume)
-            self._client.volumes.update(
-                volume, names=[*names, kept] if names else [], name=kept)
+        self._note(self._client.volume_groups.get(group), ids,
+                   self._contents(group))
 
-    def _with_names(self, record: rest.VolumeGroup,
-                    ids: DeferredIds) -> DeferredIds:
-        """The same, with the current names of snapshots. One call or none."""
-        if not ids.snapshots:
-            return ids
-        return dataclasses.replace(ids, digests=frozenset(
-            (found.id, naming.digest(found.short_name))
-            for found in self._client.snapshots.search(
-                volume_group=record.ref)
-            if found.id in ids.snapshots and found.short_name))
+    def needs_of_volume(self, backing: objects.ArrayVolume) -> Needs | None:
+        """What an array volume or view is needed for; None if it is not.
 
-    def is_volume_needed(self, backing: objects.ArrayVolume) -> bool:
-        """Whether clones need an array volume or view.
+        One call where its group has no snapshots, else two. One more for a
+        volume among others, or one for each snapshot on an array that does
+        not search for several values at once; one more for a view where the
+        array does not show what snapshots were taken of.
 
-        :raises ObjectInUse: foreign snapshots do; the text names them
+        :raises ObjectInUse: foreign snapshots need it; the text names them
         """
-        children = self._children_of_volume(backing)
-        self._check_foreign(
-            backing.mappable, backing.group, [
-                s for s in children
-                if not naming.is_hidden_snapshot(s.short_name)])
-        return bool(children)
+        siblings = self._contents(backing.group)
+        children = self._possible_children(backing, siblings)
+        if backing.shared:
+            children = self._holding(backing, children)
+        if not children:
+            return None
+        record = self._client.volume_groups.get(backing.group)
+        foreign = _foreign(children, ids_of(record))
+        if not backing.shared and (foreign or record.volumes_count != 1):
+            children = self._holding(backing, children)
+            foreign = _foreign(children, ids_of(record))
+        _check_none(backing.mappable, foreign)
+        return Needs(record, siblings, backing.view) if children else None
 
-    def defer_volume(self, backing: objects.ArrayVolume,
+    def defer_volume(self, backing: objects.ArrayVolume, needs: Needs,
                      names: Sequence[str] = ()) -> None:
         """Hide a volume until its last clone is deleted.
 
-        The snapshots that were made for its clones are deleted with them.
+        The snapshots that were made for its clones are deleted with them. So
+        is the one that was made for it, if it is in the same group. Two calls,
+        one for a view.
 
-        :param names: those that it may have
+        :param needs: what ``needs_of_volume`` returned
+        :param names: names that it may have
+        :raises ObjectInUse: the array refuses the note
         """
-        source_groups = {
-            backing.source_group} if backing.parent is not None else set()
-        ids = DeferredIds(source_groups=frozenset(
-            source_groups - {backing.group}))
+        ids = DeferredIds()
+        if backing.parent is not None:
+            if backing.source_group != backing.group:
+                ids = DeferredIds(
+                    source_groups=frozenset({backing.source_group}))
+            elif backing.hidden_parent:
+                ids = DeferredIds(snapshots=frozenset({backing.parent}))
         if backing.view is not None:
             ids |= DeferredIds(snapshots=frozenset({backing.view}))
         else:
             ids |= DeferredIds(volumes=frozenset({backing.volume_ref.id}))
-        self.record(backing.group, ids, names)
+        self._note(needs.group, ids, needs.siblings)
+        if backing.view is None:
+            kept = naming.kept_volume(backing.volume_ref.id)
+            self._client.volumes.update(
+                backing.volume_ref.id,
+                names=[*names, kept] if names else [], name=kept)
 
     def is_snapshot_needed(self, found: objects.ArraySnapshot,
                            siblings: list[rest.Snapshot]) -> bool:
@@ -206,23 +231,30 @@ class DeferredDeletion:
         """
         children = [s for s in siblings if _may_be_view_of(s, found)]
         _check_not_read(found.ref, children)
-        self._check_foreign(found.ref, found.group, [
-            s for s in children if not naming.is_volume(s.short_name)])
+        others = [s for s in children if not naming.is_volume(s.short_name)]
+        if others:
+            _check_none(found.ref, _foreign(others, ids_of(
+                self._client.volume_groups.get(found.group))))
         return bool(children or any(
             s.num_of_clones for s in siblings if s.id == found.snapshot))
 
-    def defer_snapshot(self, found: objects.ArraySnapshot) -> None:
-        """Hide a snapshot until the last volume made from it is deleted."""
-        self.record(found.group,
-                    DeferredIds(snapshots=frozenset({found.snapshot})))
+    def defer_snapshot(self, found: objects.ArraySnapshot,
+                       siblings: Sequence[rest.Snapshot]) -> None:
+        """Hide a snapshot until the last volume made from it is deleted.
 
-    def purge(self, group: int, needed: Set[int] = frozenset()
-              ) -> Purged:
+        Two calls.
+
+        :param siblings: all snapshots and views of its group
+        :raises ObjectInUse: the array refuses the note
+        """
+        self._note(self._client.volume_groups.get(found.group),
+                   DeferredIds(snapshots=frozenset({found.snapshot})),
+                   siblings)
+
+    def purge(self, group: int) -> Purged:
         """Delete the hidden objects of a group that nothing needs any more.
 
         One call for a group without hidden objects.
-
-        :param needed: volumes that were just seen to be needed
         """
         try:
             record = self._client.volume_groups.get(group)
@@ -231,7 +263,7 @@ class DeferredDeletion:
         ids = ids_of(record)
         if not ids:
             return Purged()
-        left, gone = self._delete_deferred(group, ids, needed)
+        left, gone = self._delete_deferred(group, ids)
         if gone and self._groups.is_empty(group):
             # Its note must last until its source groups are purged.
             return Purged(empty=True, name=record.name or '',
@@ -247,34 +279,55 @@ class DeferredDeletion:
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.ids]
 
-    def _children_of_volume(self, backing: objects.ArrayVolume
-                            ) -> list[rest.Snapshot]:
-        """Snapshots that hold a volume, or were taken of its view.
+    def _contents(self, group: int) -> list[rest.Snapshot]:
+        """All snapshots and views of a group. One call."""
+        return self._client.snapshots.search(
+            volume_group=self._client.volume_groups.ref(group))
+
+    def _possible_children(self, backing: objects.ArrayVolume,
+                           siblings: list[rest.Snapshot]
+                           ) -> list[rest.Snapshot]:
+        """Snapshots that may hold a volume, or were taken of its view.
 
         Without those that replication creates and deletes by itself.
         """
-        group = self._client.volume_groups.ref(backing.group)
-        if backing.view is not None:
+        if backing.view is None:
+            return [s for s in siblings if _is_of_group(s)
+                    and not replication.is_of_replication(s)]
+        if any(s.source is None for s in siblings):
             return self._client.snapshots.search(
-                source=backing.snapshot_source, volume_group=group)
-        return [s for s in images.holders(
-            self._client, backing.volume_ref.id, backing.group)
-            if _is_of_group(s) and not replication.is_of_replication(s)]
+                source=backing.snapshot_source,
+                volume_group=self._client.volume_groups.ref(backing.group))
+        return [s for s in siblings if s.source == backing.snapshot_source]
 
-    def _check_foreign(self, what: rest.Ref, group: int,
-                       children: list[rest.Snapshot]) -> None:
-        """Check that all of these children were deleted in Cinder."""
-        ids = self._ids(group) if children else DeferredIds()
-        names = sorted(s.name or str(s.ref) for s in children
-                       if not ids.names(s))
-        if names:
+    def _holding(self, backing: objects.ArrayVolume,
+                 children: list[rest.Snapshot]) -> list[rest.Snapshot]:
+        """Those of possible children that are children. One call or none."""
+        if backing.view is not None:
+            return children
+        return images.holding(self._client, backing.volume_ref.id, children)
+
+    def _note(self, record: rest.VolumeGroup, ids: DeferredIds,
+              siblings: Sequence[rest.Snapshot]) -> None:
+        """Add objects to the note of a group. One call.
+
+        :param siblings: all snapshots and views of the group
+        :raises ObjectInUse: the array refuses the note
+        """
+        wanted = ids_of(record) | ids | DeferredIds(digests=frozenset(
+            (each.id, naming.digest(each.short_name)) for each in siblings
+            if each.id in ids.snapshots and each.short_name))
+        reason = 'it cuts it off'
+        try:
+            if self._record(record, wanted) == wanted:
+                reason = ''
+        except rest.Refused as refusal:
+            reason = str(refusal)
+        if reason:
             raise exceptions.ObjectInUse(
-                str(what), 'is needed by objects that Cinder did not make, '
-                f'or has given up: {", ".join(names)}. Delete them on the '
-                'array first.')
-
-    def _ids(self, group: int) -> DeferredIds:
-        return ids_of(self._client.volume_groups.get(group))
+                f'Volume group {record.name}', 'has clones, and the array '
+                'accepts no note in its description that the source is '
+                f'deleted: {reason}')
 
     def _record(self, record: rest.VolumeGroup,
                 ids: DeferredIds) -> DeferredIds:
@@ -293,7 +346,7 @@ class DeferredDeletion:
                     record.description, TAG, str(ids)))
         return ids_of(record)
 
-    def _delete_deferred(self, group: int, ids: DeferredIds, needed: Set[int]
+    def _delete_deferred(self, group: int, ids: DeferredIds
                          ) -> tuple[set[int], set[int]]:
         """Delete the hidden objects that nothing needs.
 
@@ -306,11 +359,8 @@ class DeferredDeletion:
         gone: set[int] = set()
         while True:
             wanted: Set[int] = ids.volumes - gone
-            live, names = self._live(group, bool(wanted - needed))
-            before = len(live)
+            live, names = self._live(group, bool(wanted))
             left = self._delete_snapshots(group, ids, live)
-            if len(left) == before:
-                wanted = wanted - needed
             free = self._free(wanted, left) if left else wanted
             more = self._delete_volumes(group, free, names)
             gone |= more
@@ -322,9 +372,7 @@ class DeferredDeletion:
                          dict[int | None, str] | None]:
         """The contents of a group, by id; names of volumes. Concurrently."""
         def snapshots() -> dict[int, rest.Snapshot]:
-            return {snapshot.id: snapshot for snapshot in
-                    self._client.snapshots.search(
-                        volume_group=self._client.volume_groups.ref(group))}
+            return {each.id: each for each in self._contents(group)}
         if not with_volumes:
             return snapshots(), None
         return self._client.concurrently(
@@ -394,6 +442,24 @@ class DeferredDeletion:
 def ids_of(record: rest.VolumeGroup) -> DeferredIds:
     """The ids in the note of a volume group."""
     return DeferredIds.parse(description_tags.read(record.description, TAG))
+
+
+def _foreign(children: list[rest.Snapshot], ids: DeferredIds) -> list[str]:
+    """Names of the children that Cinder neither made nor deleted."""
+    return sorted(s.name or str(s.ref) for s in children if not (
+        naming.is_hidden_snapshot(s.short_name) or ids.names(s)))
+
+
+def _check_none(what: rest.Ref, foreign: list[str]) -> None:
+    """Check that no foreign objects need a volume or snapshot.
+
+    :raises ObjectInUse: some do; the text names them
+    """
+    if foreign:
+        raise exceptions.ObjectInUse(
+            str(what), 'is needed by objects that Cinder did not make, '
+            f'or has given up: {", ".join(foreign)}. Delete them on the '
+            'array first.')
 
 
 def _is_of_group(snapshot: rest.Snapshot) -> bool:

@@ -49,22 +49,24 @@ def delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
 
 
 def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
-                  ) -> bool:
+                  ) -> deferred_deletion.Needs | None:
     """Delete an array volume, or hide it if clones need it.
 
-    The caller holds its group.
+    Three calls if none do, else five, one less for a view. More as for
+    ``needs_of_volume``. The caller holds the group.
 
     :param names: names that it may have
-    :returns: whether it is gone
+    :returns: what it is needed for; None if it is gone
     :raises StillMapped: it is mapped
     :raises ObjectInUse: foreign objects need it
     """
-    if array.deferred.is_volume_needed(backing):
-        array.volumes.check_unmapped(backing)
-        array.deferred.defer_volume(backing, names)
-        return False
-    delete_volume(array, backing, names)
-    return True
+    needs = array.deferred.needs_of_volume(backing)
+    if needs is None:
+        delete_volume(array, backing, names)
+        return None
+    array.volumes.check_unmapped(backing)
+    array.deferred.defer_volume(backing, needs, names)
+    return needs
 
 
 def retire_snapshot(array: Array, stored: ArraySnapshot,
@@ -88,7 +90,7 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
     if found is None:
         return False
     if array.deferred.is_snapshot_needed(found, siblings):
-        array.deferred.defer_snapshot(found)
+        array.deferred.defer_snapshot(found, siblings)
         return True
     try:
         array.snapshots.delete(found.snapshot, found.group, names)
@@ -96,7 +98,7 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
         if _tells_clones(found, siblings):
             raise
         # It has thin clones (CLN-4), which the array does not count.
-        array.deferred.defer_snapshot(found)
+        array.deferred.defer_snapshot(found, siblings)
     return True
 
 

@@ -71,6 +71,37 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(4):
             self.backend.delete_volume(self.volume)
 
+    @ddt.data(('k2', 'view'), ('sdp', 'view'), ('sdp', 'thin'))
+    @ddt.unpack
+    def test_what_has_clones(self, profile: str, strategy: str) -> None:
+        """Both stay, hidden, until their clones are deleted."""
+        self._warm('iscsi', profile)
+        specs = {'kaminario__clone_strategy': strategy}
+        snapshot = self.backend.create_snapshot(self.volume)
+        clones = [self.backend.volume_from_snapshot(snapshot, **specs),
+                  self.backend.clone(self.volume, **specs)]
+        # Which contains its name, all that needs it, and the group's note.
+        with self.assert_calls(3):
+            self.backend.delete_snapshot(snapshot)
+        # Its name, snapshots, group and mappings; the note and the new name.
+        with self.assert_calls(6):
+            self.backend.delete_volume(self.volume)
+        for clone in clones:
+            self.backend.delete_volume(clone)
+        self.assert_left()
+
+    @ddt.data('k2', 'sdp')
+    def test_view_that_has_clones(self, profile: str) -> None:
+        """One note has it and the snapshot that was made for it."""
+        self._warm('iscsi', profile)
+        specs = {'kaminario__clone_strategy': 'view'}
+        view = self.backend.clone(self.volume, **specs)
+        clone = self.backend.clone(view, **specs)
+        with self.assert_calls(5):
+            self.backend.delete_volume(view)
+        self.backend.delete_volume(clone)
+        self.assert_left(volumes=1, volume_groups=1)
+
     @ddt.data(('k2', 'view', 3), ('sdp', 'view', 3), ('sdp', 'thin', 4))
     @ddt.unpack
     def test_copies(self, profile: str, strategy: str, calls: int) -> None:
@@ -263,7 +294,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         # nobody looks at what replication took. There, two find the copy and
         # see that it is not mapped, one that it has no snapshots, two wait,
         # and one looks for what it was cloned from when it was failed over.
-        with self._calls(13, 11):
+        with self._calls(12, 11):
             self.backend.delete_volume(volume)
 
     def test_retype(self) -> None:
@@ -298,7 +329,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
         # Two look whether the group was once made there.
-        with self._calls(12 + 4 * 3, 9 + 2 * 3 + 2):
+        with self._calls(12 + 3 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)
 
 

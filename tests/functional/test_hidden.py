@@ -18,6 +18,7 @@ import threading
 from typing import Any
 from unittest import mock
 
+from cinder_k2.driver.operations import deletion as deletions
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
@@ -275,6 +276,52 @@ class CarefulTest(HiddenTest):
             self.backend.delete_volume(first)
         self.assertTrue(deleted.wait(30))
         self.assertNothingLeft()
+
+    def test_a_clone_of_a_clone_goes_while_the_clone_is_hidden(self) -> None:
+        """Its deletion does not find the snapshot that is hidden next."""
+        first = self.backend.clone(self.volume)
+        second = self.backend.clone(first)
+        self.backend.delete_volume(self.volume)
+        retire, deleted = deletions.Deletion._retire, []
+
+        def retire_slowly(own: Any, backing: Any, names: Any) -> Any:
+            found = retire(own, backing, names)
+            if not deleted:
+                deleted.append(second.id)
+                self.backend.delete_volume(second)
+            return found
+
+        with mock.patch.object(deletions.Deletion, '_retire', retire_slowly):
+            self.backend.delete_volume(first)
+        self.assertEqual([second.id], deleted)
+        self.assertNothingLeft()
+
+    def test_a_view_whose_last_clone_left_a_snapshot(self) -> None:
+        """A foreign view had kept it, which is gone now."""
+        self.use('iscsi', 'k2')
+        source = self.backend.create_volume(1)
+        view = self.backend.clone(source)
+        clone = self.backend.clone(view)
+        taken, = self.admin.list('snapshots', short_name=f'ccs-{clone.id}')
+        foreign = self.view(taken['id'], 'foreign')
+        self.backend.delete_volume(clone)
+        self.admin.delete('snapshots', foreign['id'])
+        self.backend.delete_volume(source)
+        self.backend.delete_volume(view)
+        self.assertNothingLeft()
+
+    def test_a_volume_mapped_to_a_host_group_without_hosts(self) -> None:
+        """VG-8: its volume group counts no mapped host."""
+        clone = self.backend.clone(self.volume)
+        made, = self.admin.list('volumes', name=f'cv-{self.volume.id}')
+        group = self.make('host_groups', name='empty')
+        mapping = self.make(
+            'mappings', host={'ref': f'/host_groups/{group["id"]}'},
+            volume={'ref': f'/volumes/{made["id"]}'})
+        self.assert_busy(self.backend.delete_volume, self.volume, 'empty')
+        self.admin.delete('mappings', mapping['id'])
+        self.backend.delete_volume(self.volume)
+        self.backend.delete_volume(clone)
 
     def test_a_source_that_nobody_locks(self) -> None:
         """Cinder's image cache may delete a volume while it is cloned."""

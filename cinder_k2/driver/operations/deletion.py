@@ -15,7 +15,6 @@
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
-from collections.abc import Set
 import contextlib
 import dataclasses
 import typing
@@ -116,7 +115,7 @@ class Deletion:
             if known.parent is not None:
                 # An interrupted deletion may have left it.
                 self._leave_parent(
-                    known, True, self._resolver.names_of(volume, known))
+                    known, self._resolver.names_of(volume, known))
             return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
@@ -223,8 +222,7 @@ class Deletion:
         for clones.
         """
         for parent in clone_sources.find(self._array, volumes).values():
-            self._leave_parent(parent.of(ArrayVolume(group=0, volume=0)), True,
-                               [])
+            self._leave_parent(parent.of(ArrayVolume(group=0, volume=0)), [])
 
     def check_deletable(self, known: ArrayVolume) -> None:
         """Check that nothing keeps a volume. Two calls.
@@ -237,7 +235,7 @@ class Deletion:
             except exceptions.StillMapped:
                 self._detach.disconnect_ours(known)
                 self._array.volumes.check_unmapped(known)
-            self._array.deferred.is_volume_needed(known)
+            self._array.deferred.needs_of_volume(known)
 
     def _delete_moving(self, volume: typing.Any,
                        known: ArrayVolume) -> ArrayVolume:
@@ -268,17 +266,19 @@ class Deletion:
         :returns: whether it is gone; otherwise clones need it and it is hidden
         """
         try:
-            gone = self._retire(backing, names)
+            needs = self._retire(backing, names)
         except exceptions.StillMapped:
             self._detach.disconnect_ours(backing)
-            gone = self._retire(backing, names)
-        if gone:
+            needs = self._retire(backing, names)
+        if needs is None:
             self._forget_group(backing)
-        if backing.parent is not None:
-            self._leave_parent(backing, gone, names)
-        elif not gone:
-            purge.run(self._array, backing.group, _ids_of(backing))
-        return gone
+            self._leave_parent(backing, names)
+            return True
+        if backing.source_group != backing.group:
+            self._hide_parent(backing)
+        if not needs.will_be_purged:
+            purge.run(self._array, backing.group)
+        return False
 
     def _delete_former_view(self, name_id: str) -> None:
         """Delete the view that backed a volume before it was flattened."""
@@ -312,30 +312,35 @@ class Deletion:
                     snapshots=frozenset(i for i in own if i is not None)))
         purge.run(self._array, view.group)
 
-    def _retire(self, backing: ArrayVolume, names: Sequence[str]) -> bool:
-        """Delete or hide an array volume; returns whether it is gone."""
+    def _retire(self, backing: ArrayVolume, names: Sequence[str]
+                ) -> deferred_deletion.Needs | None:
+        """Delete or hide an array volume; None if it is gone."""
         if (not backing.has_clones
                 and deletion.try_delete_volume(self._array, backing, names)):
-            return True
+            return None
         with locks.group_on(self._array, backing.group):
             return deletion.retire_volume(self._array, backing, names)
 
-    def _leave_parent(self, backing: ArrayVolume, gone: bool,
-                      names: Sequence[str]) -> None:
-        """Release the snapshot that a volume was made from.
+    def _leave_parent(self, backing: ArrayVolume, names: Sequence[str]
+                      ) -> None:
+        """Release the snapshot that a volume, now gone, was made from.
 
-        :param names: names that the volume may have
+        :param names: names that the volume may have had
+        """
+        if backing.parent is None:
+            return
+        with locks.group_on(self._array, backing.source_group):
+            deletion.delete_parent(self._array, backing, names)
+        purge.run(self._array, backing.source_group)
+
+    def _hide_parent(self, backing: ArrayVolume) -> None:
+        """Hide the snapshot in another group that a hidden clone needs.
+
+        The clone may have been purged since it was hidden.
         """
         with locks.group_on(self._array, backing.source_group):
-            if gone:
-                deletion.delete_parent(self._array, backing, names)
-            else:
-                deletion.hide_parent(self._array, backing)
-        # Clones of a hidden one may have been deleted just now.
-        for group in ({backing.source_group} if gone else
-                      {backing.group, backing.source_group}):
-            purge.run(self._array, group,
-                      frozenset() if gone else _ids_of(backing))
+            deletion.hide_parent(self._array, backing)
+        purge.run(self._array, backing.source_group)
 
     def _forget_group(self, backing: ArrayVolume) -> None:
         if backing.volume is not None and not backing.shared:
@@ -473,7 +478,3 @@ class Deletion:
             self._detach.disconnect_all(
                 ArrayVolume(group=view[1], view=view[0]))
             self._array.snapshots.delete(*view, [name])
-
-
-def _ids_of(backing: ArrayVolume) -> Set[int]:
-    return frozenset() if backing.volume is None else {backing.volume}

@@ -12,27 +12,22 @@
 
 """Deleting deferred objects that nothing needs any more."""
 
-from collections.abc import Set
-
 from cinder_k2.array import Array
 from cinder_k2.driver import locks
 
 
-def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
+def run(array: Array, group: int) -> None:
     """Purge a volume group, and those that were waiting for it.
 
     Each is locked while it is purged, never two at once. If this fails, it
     can be called again with the same group.
 
-    :param needed: volumes that were just seen to be needed; the deletion of
-        their last user purges them
     :raises LockTimeout: another operation held one too long
     """
-    _run(array, group, needed, set())
+    _run(array, group, set())
 
 
-def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
-         ) -> None:
+def _run(array: Array, group: int, emptied: set[int]) -> None:
     """Purge a group, and its source groups if nothing needs them then.
 
     Source groups mostly form a tree, from clones to the group of the first
@@ -44,12 +39,12 @@ def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
     :param emptied: groups that were found empty, which are not purged again
     """
     with locks.group(array.system.id, group), array.deadline(fresh=True):
-        done = array.deferred.purge(group, needed)
+        done = array.deferred.purge(group)
     if done.empty:
         emptied.add(group)
     for source_group in done.source_groups:
         if source_group not in emptied:
-            _run(array, source_group, frozenset(), emptied)
+            _run(array, source_group, emptied)
     if done.empty:
         with locks.group(array.system.id, group), \
                 array.deadline(fresh=True):

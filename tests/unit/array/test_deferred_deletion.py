@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cinder_k2.array import deferred_deletion
-from cinder_k2.array import images
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
@@ -61,8 +60,8 @@ class DeferredDeletionTest(simulated.SimulatedTest):
                                                      lasting=True)
 
     def defer(self):
-        self.assertTrue(self.array.deferred.is_volume_needed(self.source))
-        self.array.deferred.defer_volume(self.source)
+        self.array.deferred.defer_volume(
+            self.source, self.array.deferred.needs_of_volume(self.source))
 
     def delete_clone(self):
         """Delete the clone, and the snapshot made for it."""
@@ -115,7 +114,7 @@ class DeferredDeletionTest(simulated.SimulatedTest):
     def test_error_names_foreign_snapshot(self):
         self.array.snapshots.create('theirs', self.source)
         error = self.assertRaises(exceptions.ObjectInUse,
-                                  self.array.deferred.is_volume_needed,
+                                  self.array.deferred.needs_of_volume,
                                   self.source)
         self.assertIn('cvg-1:theirs', str(error))
         self.assertNotIn('ccs-2', str(error))
@@ -124,10 +123,10 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         """A view always has a source: null is like a missing field."""
         view, = self.client.snapshots.search(short_name='cv-2')
         views = [dataclasses.replace(view, source=None)]
-        with mock.patch.object(images, 'holders', autospec=True,
+        with mock.patch.object(self.client.snapshots, 'search', autospec=True,
                                return_value=views):
-            self.assertFalse(
-                self.array.deferred.is_volume_needed(self.source))
+            self.assertIsNone(
+                self.array.deferred.needs_of_volume(self.source))
         self.assertTrue(
             self.array.deferred.is_snapshot_needed(self.snapshot, views))
 
@@ -136,12 +135,10 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         told = {'id': self.source.group, 'name': 'cvg-1'}
         for odd in (told, {**told, 'description': ['a']}):
             self.sim.control.clear_journal()
-            with mock.patch.object(
-                    self.client.volume_groups, 'get', autospec=True,
-                    return_value=rest.VolumeGroup.from_json(odd)):
-                self.assertRaises(
-                    exceptions.ObjectInUse,
-                    self.array.deferred.defer_volume, self.source)
+            self.assertRaises(
+                exceptions.ObjectInUse, self.array.deferred.defer_volume,
+                self.source, deferred_deletion.Needs(
+                    rest.VolumeGroup.from_json(odd), []))
             self.assertEqual([], self.calls())
 
     def test_nothing_deferred_costs_one_call(self):

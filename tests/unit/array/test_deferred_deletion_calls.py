@@ -13,7 +13,11 @@
 
 """REST calls that defer a deletion, and carry it out later."""
 
+import dataclasses
+import unittest
 from unittest import mock
+
+import ddt
 
 from cinder_k2.array import deferred_deletion
 from cinder_k2.array import objects
@@ -36,7 +40,7 @@ def a_group(note=''):
         f'mine [cinder deleted: {note}]' if note else 'mine'))
 
 
-class RecordedDeferredTest(recorded.RecordedTest):
+class DeferredTestCase(recorded.RecordedTest):
 
     def setUp(self):
         super().setUp()
@@ -53,46 +57,61 @@ class RecordedDeferredTest(recorded.RecordedTest):
         """Accept the description."""
         return rest.VolumeGroup(id, name='cvg-1', description=description)
 
+
+@ddt.ddt
+class RecordedDeferredTest(DeferredTestCase):
+
     def assert_recorded(self, note):
         """The group records this, and keeps the rest of its text."""
         self.groups.update.assert_called_once_with(
             3, names=['cvg-1'], description=a_group(note).description)
 
-    def test_defer_a_volume(self):
+    def defer(self, names=(), **backing):
+        """Hide a volume or view of group 3."""
         self.deferred.defer_volume(
-            objects.ArrayVolume(group=3, volume=7), ['cv-1'])
+            objects.ArrayVolume(group=3, **backing),
+            deferred_deletion.Needs(a_group(), self.live), names)
+
+    def test_defer_a_volume(self):
+        self.defer(['cv-1'], volume=7)
         self.assert_recorded('v7')
         self.client.volumes.update.assert_called_once_with(
             7, names=['cv-1', 'cdel-7'], name='cdel-7')
 
     def test_defer_a_volume_of_any_name(self):
-        self.deferred.defer_volume(objects.ArrayVolume(group=3, volume=7))
+        self.defer(volume=7)
         self.client.volumes.update.assert_called_once_with(
             7, names=[], name='cdel-7')
 
-    def test_defer_a_clone(self):
+    @ddt.data(False, True)
+    def test_defer_a_clone(self, hidden):
         """Its group records the group of its source."""
-        self.deferred.defer_volume(objects.ArrayVolume(
-            group=3, volume=7, parent=1, parent_group=4))
+        self.defer(volume=7, parent=1, parent_group=4, hidden_parent=hidden)
         self.assert_recorded('v7 g4')
 
     def test_defer_a_view(self):
         self.live = [SNAPSHOT]
-        self.deferred.defer_volume(objects.ArrayVolume(
-            group=3, view=5, volsnap=1, parent=2))
+        self.defer(view=5, volsnap=1, parent=2)
         self.assert_recorded(f's5={ONE}')
+        self.assertEqual([], self.calls('volumes', 'snapshots'))
+
+    def test_defer_a_view_with_the_snapshot_made_for_it(self):
+        """One note has both."""
+        self.live = [rest.Snapshot(2, short_name='ccs-1'), SNAPSHOT]
+        self.defer(view=5, volsnap=1, parent=2, hidden_parent=True)
+        self.assert_recorded(f's2={naming.digest("ccs-1")} s5={ONE}')
 
     def test_defer_one_more_snapshot(self):
         self.groups.get.return_value = a_group('v9 s4')
         self.live = [rest.Snapshot(4, short_name='cs-0'), SNAPSHOT]
-        self.deferred.defer_snapshot(TAKEN)
+        self.deferred.defer_snapshot(TAKEN, self.live)
+        self.assertEqual([], self.calls('snapshots'))
         self.assert_recorded(f'v9 s4 s5={ONE}')
 
     def test_truncated_record(self):
         self.groups.update.side_effect = None
         self.groups.update.return_value = a_group()
-        error = self.raised(exceptions.ObjectInUse, self.deferred.defer_volume,
-                            objects.ArrayVolume(group=3, volume=7))
+        error = self.raised(exceptions.ObjectInUse, self.defer, volume=7)
         self.assertEqual(
             'Volume group cvg-1 has clones, and the array accepts no note in'
             ' its description that the source is deleted: it cuts it off',
@@ -119,11 +138,14 @@ class RecordedDeferredTest(recorded.RecordedTest):
         """The source may be purged only if the clone is gone."""
         self.client.volumes.some.return_value = ([mock.sentinel.other], True)
         self.groups.get.return_value = a_group('v7 g4')
-        for needed, source_groups in ((), {4}), ({7}, ()):
+        kept = [rest.Volume(7, name='cdel-7')]
+        for live, source_groups in ([], {4}), (kept, ()):
+            self.client.volumes.search.return_value = live
+            self.client.volumes.delete.side_effect = rest.Refused('needed')
             self.assertEqual(
                 deferred_deletion.Purged(
                     source_groups=frozenset(source_groups)),
-                self.deferred.purge(3, frozenset(needed)))
+                self.deferred.purge(3))
 
     def test_purge_a_snapshot_among_several(self):
         """One of the ids now belongs to a snapshot of another name (OBJ-7)."""
@@ -153,3 +175,137 @@ class RecordedDeferredTest(recorded.RecordedTest):
             f'{TAKEN.ref} is needed by objects that Cinder did not make, or '
             'has given up: vg:theirs. Delete them on the array first.',
             str(error))
+
+
+@ddt.ddt
+class NeedsTest(unittest.TestCase):
+    """What the array shows of a group in which something has clones."""
+
+    @ddt.data(
+        ('', rest.Snapshot(6, short_name='cv-2'), True),
+        ('', rest.Snapshot(6, short_name='ccs-2', num_of_clones=1), True),
+        ('', rest.Snapshot(6, short_name='ccs-2', num_of_clones=0), False),
+        (f's6={naming.digest("cv-2")}', rest.Snapshot(6, short_name='cv-2'),
+         False),
+        ('', rest.Snapshot(6, short_name='theirs'), False))
+    @ddt.unpack
+    def test_will_be_purged(self, note, sibling, will):
+        """By the deletion of a clone that is alive."""
+        needs = deferred_deletion.Needs(
+            a_group(note), [rest.Snapshot(5, short_name='ccs-1'), sibling])
+        self.assertIs(will, bool(needs.will_be_purged))
+
+    def test_a_view_is_not_its_own_clone(self):
+        live = [SNAPSHOT, rest.Snapshot(6, short_name='cv-2')]
+        self.assertFalse(deferred_deletion.Needs(
+            a_group(), live, 6).will_be_purged)
+
+
+@ddt.ddt
+class NeedsOfVolumeTest(DeferredTestCase):
+
+    OWN = objects.ArrayVolume(group=3, volume=7)
+    SHARED = objects.ArrayVolume(group=3, volume=7, shared=True)
+    HIDDEN = rest.Snapshot(5, name='vg:ccs-2', short_name='ccs-2',
+                           source=GROUP, volume_group=GROUP)
+    THEIRS = rest.Snapshot(6, name='vg:theirs', short_name='theirs',
+                           source=GROUP, volume_group=GROUP)
+
+    def setUp(self):
+        super().setUp()
+        self.has(volumes_count=1)
+        self.images = []
+        self.client.volsnaps.search.side_effect = (
+            lambda *_, **__: self.images)
+
+    def has(self, **counts):
+        """Set the counts of the group."""
+        self.group = dataclasses.replace(a_group(), **counts)
+        self.groups.get.return_value = self.group
+
+    def holds(self, *snapshots):
+        """Set the snapshots that have an image of the volume."""
+        self.images = [rest.Volsnap(1, snapshot=each.ref)
+                       for each in snapshots]
+
+    def look(self, backing):
+        """Return what the volume is needed for, and the requests."""
+        found = self.deferred.needs_of_volume(backing)
+        return found, [each[0] for each in self.calls()]
+
+    @ddt.data('OWN', 'SHARED')
+    def test_no_snapshots(self, kind):
+        found, calls = self.look(getattr(self, kind))
+        self.assertIsNone(found)
+        self.assertEqual(['snapshots.search'], calls)
+
+    def test_only_volume_of_its_group(self):
+        self.live = [self.HIDDEN]
+        found, calls = self.look(self.OWN)
+        self.assertEqual(
+            deferred_deletion.Needs(self.group, self.live), found)
+        self.assertEqual(['snapshots.search', 'volume_groups.get'], calls)
+
+    @ddt.data(None, 2)
+    def test_one_of_several_volumes_of_its_group(self, count):
+        """A clone may still be where the array created it (CLN-7)."""
+        self.has(volumes_count=count)
+        self.live = [self.HIDDEN]
+        self.assertIsNone(self.look(self.OWN)[0])
+        self.assertEqual(1, len(self.calls('volsnaps')))
+        self.holds(self.HIDDEN)
+        self.assertIsNotNone(self.look(self.OWN)[0])
+
+    def test_volume_of_a_shared_group(self):
+        self.live = [self.HIDDEN]
+        found, calls = self.look(self.SHARED)
+        self.assertIsNone(found)
+        self.assertEqual(['snapshots.search', 'volsnaps.search'], calls)
+        self.holds(self.HIDDEN)
+        self.assertIsNotNone(self.look(self.SHARED)[0])
+
+    @ddt.data('OWN', 'SHARED')
+    def test_foreign_snapshot(self, kind):
+        self.live = [self.HIDDEN, self.THEIRS]
+        self.holds(*self.live)
+        error = self.raised(
+            exceptions.ObjectInUse, self.deferred.needs_of_volume,
+            getattr(self, kind))
+        self.assertIn('vg:theirs', str(error))
+        self.assertNotIn('ccs-2', str(error))
+
+    def test_foreign_snapshot_without_an_image(self):
+        """It was taken before the volume came."""
+        self.live = [self.HIDDEN, self.THEIRS]
+        self.holds(self.HIDDEN)
+        self.assertIsNotNone(self.look(self.OWN)[0])
+        self.live = [self.THEIRS]
+        self.assertIsNone(self.look(self.OWN)[0])
+
+    def test_view(self):
+        """Its snapshots have it as their source."""
+        view = rest.Snapshot(9, short_name='cv-1', source=self.HIDDEN.ref,
+                             volume_group=GROUP)
+        backing = objects.ArrayVolume(group=3, view=9, parent=5)
+        self.live = [self.HIDDEN, view]
+        taken = rest.Snapshot(10, short_name='ccs-3', source=view.ref,
+                              volume_group=GROUP)
+        self.live = [self.HIDDEN, view, taken]
+        found, calls = self.look(backing)
+        self.assertEqual((self.live, 9), (found.siblings, found.view))
+        self.assertEqual(['snapshots.search', 'volume_groups.get'], calls)
+        self.live = [self.HIDDEN, view]
+        self.assertIsNone(self.look(backing)[0])
+
+    def test_view_where_the_array_shows_no_sources(self):
+        """Then it is asked for those of this source."""
+        backing = objects.ArrayVolume(group=3, view=9, parent=5)
+        hidden = dataclasses.replace(self.HIDDEN, source=None)
+        self.client.snapshots.search.side_effect = (
+            lambda source=None, volume_group=None:
+            [] if source else [hidden])
+        self.assertIsNone(self.look(backing)[0])
+        self.assertEqual(
+            mock.call.snapshots.search(source=rest.Ref('snapshots', 9),
+                                       volume_group=GROUP),
+            self.calls('snapshots')[-1])

@@ -11,6 +11,7 @@
 # under the License.
 
 
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import deferred_report
 from cinder_k2.flows import volumes
 from tests.unit import simulated
@@ -32,6 +33,18 @@ class DeferredReportTest(simulated.SimulatedTest):
         return volumes.create(self.array, name=name, group_name=f'g-{name}',
                               size=GIB, dedup=True)
 
+    def hide(self, source):
+        """Hide a volume or view."""
+        self.array.deferred.defer_volume(source, deferred_deletion.Needs(
+            self.array.volumes.group(source.group),
+            self.array.snapshots.of_group(source.group)))
+
+    def hide_snapshot(self):
+        """Hide the snapshot."""
+        self.array.deferred.defer_snapshot(
+            self.snapshot,
+            self.array.snapshots.of_group(self.snapshot.group))
+
     def report(self):
         return deferred_report.read(self.client, self.array.deferred.groups())
 
@@ -45,7 +58,7 @@ class DeferredReportTest(simulated.SimulatedTest):
                                                 lasting=True)
         self.array.snapshots.create('cs-3', self.make('cv-3'))
         self.array.volumes.create('cv-4', GIB, self.source.group)
-        self.array.deferred.defer_volume(self.source)
+        self.hide(self.source)
         self.assertEqual(deferred_report.DeferredReport((deferred_report.Item(
             'volume', self.source.volume, f'cdel-{self.source.volume}',
             'g-cv-1', GIB, ('cs-1', 'cs-2')),), (self.source.group,)),
@@ -56,8 +69,8 @@ class DeferredReportTest(simulated.SimulatedTest):
         """The view needs the snapshot; nothing needs the view."""
         view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                 lasting=True)
-        self.array.deferred.defer_snapshot(self.snapshot)
-        self.array.deferred.defer_volume(view)
+        self.hide_snapshot()
+        self.hide(view)
         found = self.report()
         self.assertEqual((self.source.group,), found.groups)
         self.assertCountEqual([
@@ -69,7 +82,7 @@ class DeferredReportTest(simulated.SimulatedTest):
 
     def test_thin_clones_are_counted(self):
         """CLN-4: the array does not name them."""
-        self.array.deferred.defer_snapshot(self.snapshot)
+        self.hide_snapshot()
         for name, text in (('cv-2', '1 thin clone'), ('cv-3',
                                                       '2 thin clones')):
             self.array.snapshots.create_thin_clone(

@@ -144,7 +144,7 @@ class ThinTest(ClonesTest):
                           self.array, caught, [])
         meddling = self.array.snapshots.find('meddling')
         self.array.snapshots.delete(meddling.snapshot, meddling.group)
-        self.assertTrue(deletion.retire_volume(self.array, caught, []))
+        self.assertIsNone(deletion.retire_volume(self.array, caught, []))
         self.array.snapshots.delete(snapshot.snapshot, snapshot.group)
         self.assertEqual(self.before, self.leftovers())
 

@@ -41,6 +41,12 @@ class DeleteVolumeTest(doubles.TestCase):
     def retire(self, volume):
         return deletion.retire_volume(self.array, volume, ['cv-1', 'cv-2'])
 
+    def needed(self):
+        """Return what the volume is needed for, from now on."""
+        needs = mock.create_autospec(deferred_deletion.Needs, instance=True)
+        self.array.deferred.needs_of_volume.return_value = needs
+        return needs
+
     def attempt(self, volume):
         return deletion.try_delete_volume(self.array, volume,
                                           ['cv-1', 'cv-2'])
@@ -66,20 +72,27 @@ class DeleteVolumeTest(doubles.TestCase):
                          self.calls())
 
     def test_retire_unneeded_volume(self):
-        self.array.deferred.is_volume_needed.return_value = False
-        self.assertIs(True, self.retire(VOLUME))
+        self.array.deferred.needs_of_volume.return_value = None
+        self.assertIsNone(self.retire(VOLUME))
         self.assertEqual(
-            [mock.call.array.deferred.is_volume_needed(VOLUME),
+            [mock.call.array.deferred.needs_of_volume(VOLUME),
              self.DELETE_VOLUME, self.DELETE_GROUP], self.calls())
 
     def test_retire_volume_with_clones(self):
-        self.array.deferred.is_volume_needed.return_value = True
-        self.assertIs(False, self.retire(VOLUME))
+        needs = self.needed()
+        self.assertIs(needs, self.retire(VOLUME))
         self.assertEqual(
-            [mock.call.array.deferred.is_volume_needed(VOLUME),
+            [mock.call.array.deferred.needs_of_volume(VOLUME),
              mock.call.array.volumes.check_unmapped(VOLUME),
-             mock.call.array.deferred.defer_volume(VOLUME, ['cv-1', 'cv-2'])],
-            self.calls())
+             mock.call.array.deferred.defer_volume(
+                 VOLUME, needs, ['cv-1', 'cv-2'])], self.calls())
+
+    def test_mapped_volume_with_clones_is_not_hidden(self):
+        self.needed()
+        self.array.volumes.check_unmapped.side_effect = MAPPED
+        self.assertIs(MAPPED, self.raised(exceptions.StillMapped,
+                                          self.retire, VOLUME))
+        self.assertEqual([], self.calls('array.deferred.defer_volume'))
 
     def test_try(self):
         self.assertIs(True, self.attempt(VOLUME))
@@ -131,7 +144,10 @@ class RetireSnapshotTest(doubles.TestCase):
             mock.call.array.identity.snapshot_among(
                 SNAPSHOT, ['cs-1'], mock.sentinel.siblings)]
     DELETE = mock.call.array.snapshots.delete(6, 4, ['cs-1'])
-    HIDE = mock.call.array.deferred.defer_snapshot(FOUND)
+
+    @property
+    def hide(self):
+        return mock.call.array.deferred.defer_snapshot(FOUND, self.siblings)
 
     def setUp(self):
         super().setUp()
@@ -161,7 +177,7 @@ class RetireSnapshotTest(doubles.TestCase):
         self.assertIs(True, self.retire())
         self.assertEqual(
             [*self.LOOK, mock.call.array.deferred.is_snapshot_needed(
-                FOUND, mock.sentinel.siblings), self.HIDE], self.calls())
+                FOUND, mock.sentinel.siblings), self.hide], self.calls())
 
     def test_number_of_clones_is_not_shown(self):
         """CLN-4: then a refusal means that it has clones."""
@@ -170,7 +186,7 @@ class RetireSnapshotTest(doubles.TestCase):
             rest.Snapshot(5)]
         self.array.snapshots.delete.side_effect = rest.Refused('no')
         self.assertIs(True, self.retire())
-        self.assertEqual([self.DELETE, self.HIDE], self.calls()[-2:])
+        self.assertEqual([self.DELETE, self.hide], self.calls()[-2:])
 
     def test_number_of_clones_is_zero(self):
         """The refusal has another reason; other snapshots do not count."""

@@ -33,13 +33,18 @@ from cinder_k2 import rest
 from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
-NONE = frozenset()
 
 PLAIN = ArrayVolume(group=5, volume=31)
 THIN = ArrayVolume(group=5, volume=31, parent=8, parent_group=6)
 HIDING = dataclasses.replace(THIN, hidden_parent=True)
 VIEW = ArrayVolume(group=6, view=40, origin=30, parent=8, hidden_parent=True)
 TAKEN = ArraySnapshot(snapshot=8, group=6, volume=30)
+
+GROUP = rest.VolumeGroup(5, name='cvg-v1')
+# A volume with a clone, and one whose last clone has just been deleted.
+NEEDED = deferred_deletion.Needs(
+    GROUP, [rest.Snapshot(7, short_name='ccs-v2', num_of_clones=1)])
+LEFT = deferred_deletion.Needs(GROUP, [])
 
 IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
 MAPPED = exceptions.StillMapped('cv-v1', 'is mapped')
@@ -67,6 +72,7 @@ class DeletionTestCase(doubles.TestCase):
         self.try_volume = self.function(flows, 'try_delete_volume')
         self.try_volume.return_value = True
         self.retire = self.function(flows, 'retire_volume')
+        self.retire.return_value = None
         self.try_snapshot = self.function(flows, 'try_delete_snapshot')
         self.retire_snapshot = self.function(flows, 'retire_snapshot')
         self.own_group = self.function(flows, 'delete_own_group_by_name')
@@ -78,7 +84,7 @@ class DeletionTestCase(doubles.TestCase):
             getattr(self.array.snapshots, find).return_value = None
             getattr(self.array.volumes, find).return_value = None
         self.array.volumes.check_unmapped.return_value = None
-        self.array.deferred.is_volume_needed.return_value = False
+        self.array.deferred.needs_of_volume.return_value = None
         self.volume = doubles.a_volume()
         self.deletion = deletion.Deletion(
             self.array, self.known, self.hosts, self.sessions, self.others)
@@ -194,7 +200,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.array.identity.volume.return_value = None
         self.assertEqual([
             call.hold(6), call.delete_parent(self.array, THIN, ['cv-v1']),
-            call.free(6), call.purge(self.array, 6, NONE)],
+            call.free(6), call.purge(self.array, 6)],
             self.delete()[-4:])
 
     # Replication
@@ -205,7 +211,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.has(replicated)
         self.assertEqual([
             call.hold(5), call.array.volumes.check_unmapped(replicated),
-            call.array.deferred.is_volume_needed(replicated), call.free(5),
+            call.array.deferred.needs_of_volume(replicated), call.free(5),
             call.replication.unprotect(self.volume, replicated, 'v1'),
             call.deadline(fresh=True),
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
@@ -213,7 +219,7 @@ class DeleteVolumeTest(DeletionTestCase):
 
     def test_replication_is_not_stopped_if_the_volume_is_needed(self):
         self.has(dataclasses.replace(PLAIN, replicated=True))
-        self.array.deferred.is_volume_needed.side_effect = IN_USE
+        self.array.deferred.needs_of_volume.side_effect = IN_USE
         self.assertRaises(exception.VolumeIsBusy,
                           self.deletion.delete_volume, self.volume)
         self.assertEqual([], self.calls('replication', 'try_delete_volume'))
@@ -223,27 +229,33 @@ class DeleteVolumeTest(DeletionTestCase):
     def test_volume_with_clones_is_hidden(self):
         cloned = dataclasses.replace(PLAIN, has_clones=True)
         self.has(cloned)
-        self.retire.return_value = False
+        self.retire.return_value = NEEDED
         self.assertEqual([
             call.deadline(fresh=True), call.hold(5),
-            call.retire_volume(self.array, cloned, ['cv-v1']), call.free(5),
-            call.purge(self.array, 5, {31})], self.delete())
+            call.retire_volume(self.array, cloned, ['cv-v1']), call.free(5)],
+            self.delete())
+
+    def test_group_of_a_hidden_volume_that_nobody_will_purge_is_purged(self):
+        self.has(dataclasses.replace(PLAIN, has_clones=True))
+        self.retire.return_value = LEFT
+        self.assertEqual([call.free(5), call.purge(self.array, 5)],
+                         self.delete()[-2:])
 
     def test_volume_whose_clones_are_gone_is_deleted(self):
         self.has(dataclasses.replace(PLAIN, has_clones=True))
-        self.retire.return_value = True
+        self.retire.return_value = None
         self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
                          self.delete()[-2:])
 
     def test_clones_that_are_not_recorded_in_the_row(self):
         self.try_volume.return_value = False
-        self.retire.return_value = False
+        self.retire.return_value = NEEDED
         self.assertEqual([
             call.deadline(fresh=True),
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
             call.hold(5),
-            call.retire_volume(self.array, PLAIN, ['cv-v1']), call.free(5),
-            call.purge(self.array, 5, {31})], self.delete())
+            call.retire_volume(self.array, PLAIN, ['cv-v1']), call.free(5)],
+            self.delete())
 
     def test_volume_is_unmapped_from_hosts_of_the_driver(self):
         self.try_volume.side_effect = [MAPPED, True]
@@ -269,7 +281,7 @@ class DeleteVolumeTest(DeletionTestCase):
             call.try_delete_volume(self.array, HIDING, ['cv-v1']),
             call.forget_group(SYSTEM, 5),
             call.hold(6), call.delete_parent(self.array, HIDING, ['cv-v1']),
-            call.free(6), call.purge(self.array, 6, NONE)], self.delete())
+            call.free(6), call.purge(self.array, 6)], self.delete())
         self.array.snapshots.is_hidden.assert_called_once_with(8, 6)
 
     def test_missing_parent_is_not_deleted(self):
@@ -293,12 +305,18 @@ class DeleteVolumeTest(DeletionTestCase):
         cloned = dataclasses.replace(HIDING, has_clones=True)
         self.has(cloned)
         self.array.snapshots.is_hidden.return_value = True
-        self.retire.return_value = False
-        done = self.delete()
+        self.retire.return_value = NEEDED
+        # It may have been purged since it was hidden.
         self.assertEqual([call.hold(6), call.hide_parent(self.array, cloned),
-                          call.free(6)], done[4:7])
-        self.assertCountEqual([call.purge(self.array, 5, {31}),
-                               call.purge(self.array, 6, {31})], done[7:])
+                          call.free(6), call.purge(self.array, 6)],
+                         self.delete()[4:])
+
+    def test_parent_of_a_hidden_view_is_hidden_with_it(self):
+        """Both are in one group, which has one note."""
+        self.has(dataclasses.replace(VIEW, has_clones=True))
+        self.retire.return_value = NEEDED
+        self.delete()
+        self.assertEqual([], self.calls('hide_parent', 'purge'))
 
     def test_view_being_regrouped_is_looked_up_alone(self):
         self.has(dataclasses.replace(VIEW, regrouping=True))
@@ -484,7 +502,7 @@ class DeleteByNameTest(DeletionTestCase):
 
     def test_found_volume_may_have_clones_and_a_shared_group(self):
         self.finds(volume=PLAIN)
-        self.retire.return_value = True
+        self.retire.return_value = None
         expected = dataclasses.replace(PLAIN, has_clones=True, shared=True)
         self.assertEqual([
             call.deadline(fresh=True), call.hold(5),
@@ -495,7 +513,7 @@ class DeleteByNameTest(DeletionTestCase):
 
     def test_hidden_volume_keeps_its_group_and_parent(self):
         self.finds(volume=PLAIN, parent=TAKEN)
-        self.retire.return_value = False
+        self.retire.return_value = NEEDED
         self.delete()
         self.assertEqual([], self.calls(
             'delete_own_group_by_name', 'array.snapshots.delete_parent'))
@@ -545,7 +563,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.known.name_ids.side_effect = lambda volume: ['v0', 'v1']
         self.volume.name_id = 'v0'
         self.finds(volume=PLAIN)
-        self.retire.return_value = True
+        self.retire.return_value = None
         self.delete()
         self.retire.assert_called_once_with(
             self.array, mock.ANY, ['cv-v1', 'rcv-v1'])
@@ -577,7 +595,7 @@ class OtherMethodsTest(DeletionTestCase):
         self.assertEqual([
             call.find(self.array, [self.volume]), call.hold(6),
             call.delete_parent(self.array, copy, []), call.free(6),
-            call.purge(self.array, 6, NONE)], self.done())
+            call.purge(self.array, 6)], self.done())
 
     def test_volume_mapped_by_the_driver_is_deletable(self):
         self.array.volumes.check_unmapped.side_effect = [MAPPED, None]
@@ -585,7 +603,7 @@ class OtherMethodsTest(DeletionTestCase):
         look = call.array.volumes.check_unmapped(PLAIN)
         self.assertEqual([
             call.hold(5), look, call.detach.disconnect_ours(PLAIN),
-            look, call.array.deferred.is_volume_needed(PLAIN), call.free(5)],
+            look, call.array.deferred.needs_of_volume(PLAIN), call.free(5)],
             self.done())
 
     def test_volume_mapped_by_others_is_not_deletable(self):
@@ -598,7 +616,7 @@ class OtherMethodsTest(DeletionTestCase):
         for backing, gone in (
                 (PLAIN, True),
                 (dataclasses.replace(PLAIN, has_clones=True), False)):
-            self.retire.return_value = False
+            self.retire.return_value = NEEDED
             self.assertIs(gone, self.deletion.delete_backing(
                 backing, ['cv-v1']))
 

@@ -21,29 +21,29 @@ SYSTEM = doubles.SYSTEM
 
 class PurgeTest(doubles.TestCase):
 
-    def purge(self, found, needed=frozenset()):
+    def purge(self, found):
         """Purge group 5; ``found`` is the result for each group."""
         self.array.deferred.purge.side_effect = (
-            lambda group, needed: found.get(group, deferred_deletion.Purged()))
-        purge.run(self.array, 5, needed)
+            lambda group: found.get(group, deferred_deletion.Purged()))
+        purge.run(self.array, 5)
         return self.calls()
 
     def test_one_group(self):
         """The deadline starts when the group is locked."""
         self.assertEqual(
             [call.hold(5), call.deadline(fresh=True),
-             call.array.deferred.purge(5, {7}), call.free(5)],
-            self.purge({}, {7}))
+             call.array.deferred.purge(5), call.free(5)],
+            self.purge({}))
 
     def test_source_groups_are_purged_before_an_empty_group_is_deleted(self):
         """No two groups are locked at once."""
         found = self.purge({5: deferred_deletion.Purged(
-            empty=True, name='cvg-5', source_groups=frozenset({6}))}, {7})
+            empty=True, name='cvg-5', source_groups=frozenset({6}))})
         self.assertEqual([
             call.hold(5), call.deadline(fresh=True),
-            call.array.deferred.purge(5, {7}), call.free(5),
+            call.array.deferred.purge(5), call.free(5),
             call.hold(6), call.deadline(fresh=True),
-            call.array.deferred.purge(6, frozenset()), call.free(6),
+            call.array.deferred.purge(6), call.free(6),
             call.hold(5), call.deadline(fresh=True),
             call.array.volumes.delete_group(5, ['cvg-5']), call.free(5),
             call.forget_group(SYSTEM, 5)], found)
@@ -62,12 +62,12 @@ class PurgeTest(doubles.TestCase):
         second = deferred_deletion.Purged(empty=True, name='cvg-6',
                                           source_groups=frozenset({5}))
         self.array.deferred.purge.side_effect = (
-            lambda group, needed: next(first) if group == 5 else second)
+            lambda group: next(first) if group == 5 else second)
         purge.run(self.array, 5)
         self.assertEqual(
-            [call.array.deferred.purge(5, frozenset()),
-             call.array.deferred.purge(6, frozenset()),
-             call.array.deferred.purge(5, frozenset()),
+            [call.array.deferred.purge(5),
+             call.array.deferred.purge(6),
+             call.array.deferred.purge(5),
              call.array.volumes.delete_group(5, ['cvg-5']),
              call.array.volumes.delete_group(6, ['cvg-6'])],
             self.calls('array'))
@@ -80,14 +80,14 @@ class PurgeTest(doubles.TestCase):
             6: deferred_deletion.Purged(
                 empty=True, name='cvg-6', source_groups=frozenset({5}))})
         self.assertEqual(
-            [call.array.deferred.purge(5, frozenset()),
-             call.array.deferred.purge(6, frozenset()),
+            [call.array.deferred.purge(5),
+             call.array.deferred.purge(6),
              call.array.volumes.delete_group(6, ['cvg-6']),
              call.array.volumes.delete_group(5, ['cvg-5'])],
             [each for each in found if each in self.calls('array')])
 
     def test_empty_group_is_kept_if_its_source_group_fails(self):
-        def fail(group, needed):
+        def fail(group):
             if group == 6:
                 raise ZeroDivisionError
             return deferred_deletion.Purged(empty=True,
