@@ -166,7 +166,10 @@ def _register(request: _AttachRequest) -> Attached:
             _adopt_initiator(request, host, initiator, record, steps)
         if request.found.missing:
             _add_initiators(request, host, steps)
-        return Attached(_map(request, host, steps), login)
+        attached = Attached(_map(request, host, steps), login)
+    # Nothing of this is undone any more.
+    request.hold.share()
+    return attached
 
 
 def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo

@@ -15,8 +15,10 @@
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from collections.abc import Set
 import dataclasses
+import functools
 import typing
 
 from oslo_log import log as logging
@@ -31,6 +33,7 @@ from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import settling
 from cinder_k2.driver.operations import volume_holders
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts as host_flows
@@ -75,6 +78,7 @@ class Detach:
         self._chap = fabric.protection
         self._holders = volume_holders.VolumeHolders(array, hosts.registry)
         self._users = attachments.Attachments(fabric.transport)
+        self._settling = settling.Settling[Disconnected](hosts)
 
     def terminate_connection(self, volume: typing.Any,
                              connector: transport.Connector | None,
@@ -274,22 +278,35 @@ class Detach:
         """What a detach did, when it is clear which hosts have no volumes.
 
         Three more calls where that was not clear before, and for hosts that
-        go.
+        go, for all detaches that wait to see it.
         """
         if not done.unsettled:
             return done
-        with self._hosts.held(sought.initiators):
-            # None: what was found by its name is gone.
-            owners = self._hosts.registry.owners(
-                sought, done.unsettled) or {}
-            idle = {host for host in owners
-                    if not self._array.mappings.is_mapped(host)}
-            for host in idle & done.unsettled:
-                self._remove_idle(host, owners[host], sought.initiators)
-            if done.busy or idle != owners.keys():
-                return Disconnected()
-            self._zoning.now_idle(list(sought.initiators))
+        is_idle = self._settling.settle(
+            sought, done, functools.partial(self._settle, sought))
+        if done.busy or not is_idle:
+            return Disconnected()
         return Disconnected(idle=set(sought.initiators))
+
+    def _settle(self, sought: host_identity.Sought,
+                waiting: Sequence[Disconnected]) -> bool:
+        """Remove hosts that detaches left without volumes. It is held.
+
+        :param waiting: what these detaches did
+        :returns: whether no host of these initiators has volumes
+        """
+        unsettled = frozenset[int]().union(
+            *(each.unsettled for each in waiting))
+        # None: what was found by its name is gone.
+        owners = self._hosts.registry.owners(sought, unsettled) or {}
+        idle = {host for host in owners
+                if not self._array.mappings.is_mapped(host)}
+        for host in idle & unsettled:
+            self._remove_idle(host, owners[host], sought.initiators)
+        is_idle = idle == owners.keys()
+        if is_idle and not all(each.busy for each in waiting):
+            self._zoning.now_idle(list(sought.initiators))
+        return is_idle
 
     def _unmap_each(self, volume: typing.Any, backing: ArrayVolume | None,
                     hosts: Iterable[int], sought: host_identity.Sought,

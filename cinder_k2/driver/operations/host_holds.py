@@ -27,6 +27,7 @@ from collections.abc import Iterator
 import contextlib
 import dataclasses
 import threading
+import time
 
 from oslo_log import log as logging
 
@@ -57,10 +58,11 @@ class Hold:
     """The hold of one thread on a host."""
 
     def __init__(self, changed: threading.Condition, held: _Round,
-                 is_first: bool) -> None:
+                 is_first: bool, may_share: bool) -> None:
         self._changed = changed
         self._round = held
         self._is_first = is_first
+        self._may_share = may_share
 
     @property
     def is_alone(self) -> bool:
@@ -76,9 +78,14 @@ class Hold:
             raise hosts.MustBeAlone
 
     def share(self) -> None:
-        """Share the hold with waiting operations: the host will stay."""
+        """Share the hold with waiting operations: the host will stay.
+
+        One without a subject stays exclusive: others could not be told from
+        its own.
+        """
         with self._changed:
-            if self._is_first and self._round.waiting:
+            if (self._is_first and self._may_share
+                    and self._round.waiting):
                 self._round.is_open = True
                 self._changed.notify_all()
 
@@ -107,13 +114,14 @@ class HostHolds:
         try:
             with self._locked(host, held, what, timeout) if is_first \
                     else contextlib.nullcontext():
-                yield Hold(self._changed, held, is_first)
+                yield Hold(self._changed, held, is_first, what is not None)
         finally:
             self._leave(host, held, what, is_first)
 
     def _enter(self, host: _Host, what: Hashable, timeout: float
                ) -> tuple[_Round, bool]:
         """Join a shared hold, or be the first of a new one."""
+        end = time.monotonic() + timeout
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
                 if (what is not None and held.is_open
@@ -121,7 +129,7 @@ class HostHolds:
                     held.inside.add(what)
                     return held, False
                 held.waiting += what is not None
-                in_time = self._changed.wait(timeout)
+                in_time = self._changed.wait(end - time.monotonic())
                 held.waiting -= what is not None
                 if not in_time:
                     raise exceptions.LockTimeout(

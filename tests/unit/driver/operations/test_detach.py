@@ -22,6 +22,7 @@ from cinder_k2.array import mappings
 from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import kept
+from cinder_k2.driver.operations import settling
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2 import rest
@@ -287,6 +288,38 @@ class SharedHoldTest(connecting.ConnectingCase):
             found=True, busy=True)
         self.disconnect()
         self.assertNotIn('is_mapped', self.events)
+        self.zoning.report.assert_called_once_with(frozenset())
+
+    def shares_a_look(self, *others):
+        """Let the detach look for others, too."""
+        made = autospec.Double(settling.Settling)
+        made.settle.side_effect = lambda sought, done, look: look(
+            [done, *others])
+        autospec.replace(self, settling, 'Settling', {
+            detach.Disconnected: lambda hosts: made})
+        self.make()
+
+    def test_one_look_for_several(self):
+        """It removes the hosts that any of them left without volumes."""
+        self.registry.owners.return_value = {
+            HOST: RECORDS, OTHER_HOST: {'iqn.b': 8}}
+        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
+            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
+        self.shares_a_look(detach.Disconnected(
+            unsettled=frozenset({OTHER_HOST})))
+        self.disconnect()
+        (_, asked), _ = self.registry.owners.call_args
+        self.assertEqual({HOST, OTHER_HOST}, asked)
+        self.assertEqual(2, self.remove.call_count)
+        self.zoning.now_idle.assert_called_once_with([IQN])
+        # This one had seen a volume of the other host.
+        self.zoning.report.assert_called_once_with(frozenset())
+
+    def test_zones_stay_if_all_saw_volumes(self):
+        self.owned_by_two()
+        self.shares_a_look()
+        self.disconnect()
+        self.zoning.now_idle.assert_not_called()
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_what_has_no_row(self):

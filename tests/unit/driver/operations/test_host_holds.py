@@ -10,8 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from concurrent import futures
 import contextlib
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -73,6 +75,32 @@ class HostHoldsTest(unittest.TestCase):
                 return
             threading.Event().wait(0.005)
         self.fail(f'{held.waiting} wait, not {number}')
+
+    def test_one_without_a_subject_is_not_shared(self):
+        """Another on the same volume could enter it."""
+        with self.hold() as hold:
+            entered, _, thread = self.start('v')
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertTrue(hold.is_alone)
+            self.assertFalse(entered.wait(0.05))
+        self.assertTrue(entered.wait(_TIMEOUT))
+
+    def test_the_time_to_wait_does_not_start_again(self):
+        """Others come and go meanwhile."""
+        with self.hold('v') as hold, futures.ThreadPoolExecutor() as pool:
+            hold.share()
+            waiting = pool.submit(self.enter, 0.1)
+            end = time.monotonic() + _TIMEOUT
+            while not waiting.done() and time.monotonic() < end:
+                with self.holds._changed:
+                    self.holds._changed.notify_all()
+                time.sleep(0.01)
+            self.assertRaises(exceptions.LockTimeout, waiting.result)
+
+    def enter(self, timeout):
+        with self.holds.hold('sys', ['a'], None, timeout):
+            pass
 
     def test_exclusive_hold(self):
         with self.hold('v') as hold:
