@@ -130,9 +130,10 @@ def _measure(array: arrays.Array, options: argparse.Namespace,
     intree = drivers.load(drivers.INTREE, 'intree', **login,
                           san_ip=f'{array.address}:{array.port}')
     count = options.parallel
-    runners = {'ours': life.Runner(ours, array, count),
+    # Some batches have two operations for each volume.
+    runners = {'ours': life.Runner(ours, array, 2 * count),
                'serial': life.Runner(ours, array, 1),
-               'intree': life.Runner(intree, array, count)}
+               'intree': life.Runner(intree, array, 2 * count)}
     _warm_up(runners, count)
     array.set_latency(options.latency / 1000)
     # Slow requests use more connections at a time than fast ones.
@@ -151,7 +152,7 @@ def _life(runner: life.Runner, count: int, column: str, number: int
     if column != 'ours' and number:
         # These take up to half a minute each, without variation.
         return lives.plain()
-    return itertools.chain(lives.plain(), lives.copies())
+    return itertools.chain(lives.plain(), lives.one_host(), lives.copies())
 
 
 def _warm_up(runners: dict[str, life.Runner], count: int) -> None:

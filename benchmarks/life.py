@@ -97,6 +97,28 @@ class Life:
                           rows)
         yield self._batch('delete volume', driver.delete_volume, rows)
 
+    def one_host(self) -> Measures:
+        """Volumes that come to one host and leave it, as instances move.
+
+        In the second batch each comes as another one leaves, so it has twice
+        as many operations.
+        """
+        host = drivers.connector('hypervisor')
+        rows, others = self._rows(), self._rows()
+        self._runner.run(self._create, [*rows, *others])
+
+        def attach(row: Any) -> None:
+            self._driver.initialize_connection(row, host)
+
+        def detach(row: Any) -> None:
+            self._driver.terminate_connection(row, host)
+        yield self._batch('attach, one host', attach, rows)
+        yield self._batch('both, one host', lambda both: both[0](both[1]), [
+            each for row, other in zip(rows, others, strict=True)
+            for each in ((detach, row), (attach, other))])
+        yield self._batch('detach, one host', detach, others)
+        self._runner.run(self._driver.delete_volume, [*rows, *others])
+
     def copies(self) -> Measures:
         """Snapshots, and volumes made from snapshots and volumes."""
         driver = self._driver
@@ -110,11 +132,11 @@ class Life:
             yield self._batch('volume from snapshot', self._restore,
                               restored)
             yield self._batch('clone volume', self._clone, clones)
-        self._runner.run(driver.delete_volume,
-                         [row for row, _ in [*restored, *clones]])
+        self._runner.run(driver.delete_volume, [row for row, _ in restored])
         yield self._batch('delete snapshot', driver.delete_snapshot,
                           snapshots)
-        self._runner.run(driver.delete_volume, rows)
+        yield self._batch('delete, with a clone', driver.delete_volume, rows)
+        self._runner.run(driver.delete_volume, [row for row, _ in clones])
 
     def _rows(self) -> list[Any]:
         return [drivers.volume() for _ in range(self._count)]

@@ -51,6 +51,10 @@ GOAL_KNOWN = 5.0
 GOAL_KNOWN_OPERATIONS = ('create volume', 'attach, a host each', 'detach',
                          'delete volume', 'clone volume')
 GOAL_OPERATIONS = ('create volume', 'attach, a host each')
+# Maximum seconds for volumes of one host, and the minimum speed-up over the
+# in-tree driver.
+GOAL_SECONDS, GOAL_ONE_HOST = 0.6, 10.0
+ONE_HOST = ('attach, one host', 'both, one host', 'detach, one host')
 
 
 class Results:
@@ -110,7 +114,9 @@ class Results:
         rows = self.rows()
         return [_HEAD, _COLUMNS, *map(_line, rows), '', _LEGEND,
                 *(_verdict(row) for row in rows
-                  if row['operation'] in GOAL_OPERATIONS), '']
+                  if row['operation'] in GOAL_OPERATIONS),
+                *(_one_host_verdict(row) for row in rows
+                  if row['operation'] in ONE_HOST), '']
 
     def _replication(self) -> list[str]:
         rows = self.moves()
@@ -159,6 +165,14 @@ def _verdict(row: dict[str, Any]) -> str:
     word = 'yes' if row['speed_up'] >= GOAL else 'NO'
     return (f'{row["operation"]}: {row["speed_up"]:.1f} times faster than '
             f'one after the other (goal: {GOAL:.0f}): {word}')
+
+
+def _one_host_verdict(row: dict[str, Any]) -> str:
+    wall, ratio = row['ours']['wall'], row['wall_ratio']
+    word = 'yes' if wall <= GOAL_SECONDS and ratio >= GOAL_ONE_HOST else 'NO'
+    return (f'{row["operation"]}: {wall:.2f} s, {ratio:.1f} times faster than '
+            f'the in-tree driver (goals: {GOAL_SECONDS:g} s, '
+            f'{GOAL_ONE_HOST:.0f}): {word}')
 
 
 def _known_verdict(row: dict[str, Any]) -> str:
