@@ -54,6 +54,7 @@ from k2_sim.faults import subjects
 from k2_sim.faults import visibility
 from k2_sim.initial import archive as archive_module
 from k2_sim.initial import bootstrap
+from k2_sim.initial import consistency
 from k2_sim.initial import factory
 from k2_sim.known import known_requests
 from k2_sim.peers import links
@@ -264,6 +265,7 @@ class Array:
             with self.store.transaction():
                 self.store.clear()
                 archive_module.fill(self.store, archive)
+                self.clock.not_before(consistency.latest(self.store))
                 self.core.data_store.drop_missing()
             self._visibility.clear()
             self.core.io.clear()

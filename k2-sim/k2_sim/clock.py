@@ -21,14 +21,26 @@ END = 253370764800.0
 
 
 class Clock:
-    """Real time, plus what advance() added to it."""
+    """Real time, plus what advance() added to it.
+
+    It never goes back, whatever the machine's clock does.
+    """
 
     def __init__(self) -> None:
         self._shift = 0.0
+        self._setback = 0.0
+        self._latest = 0.0
+        self._lock = threading.Lock()
 
     def time(self) -> float:
         """Seconds since the epoch, UTC."""
-        return time.time() + self._shift
+        with self._lock:
+            now = time.time() + self._shift + self._setback
+            if now < self._latest:
+                self._setback += self._latest - now
+                now = self._latest
+            self._latest = now
+            return now
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
@@ -41,6 +53,12 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Advance the time of the array."""
         self._shift += seconds
+
+    def not_before(self, moment: float) -> None:
+        """Advance it to a time that it must have reached already."""
+        behind = moment - self.time()
+        if behind > 0:
+            self.advance(behind)
 
 
 class FakeClock(Clock):

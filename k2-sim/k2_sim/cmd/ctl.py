@@ -13,7 +13,8 @@
 """k2-sim-ctl: controls a simulated array over its control API.
 
 Exit status: 0 on success, 1 if the array refused the command, cannot be
-reached or gave different replies to a replay, 2 for invalid arguments.
+reached or gave different replies to a replay, or if its state is damaged, 2
+for invalid arguments.
 """
 
 import argparse
@@ -34,16 +35,21 @@ from k2_sim.cmd import ctl_client
 from k2_sim.cmd.ctl_client import Client
 from k2_sim.cmd.ctl_client import CommandError
 from k2_sim.cmd import ctl_data
+from k2_sim.cmd import ctl_verify
 from k2_sim.cmd import replay
 from k2_sim import version
 
 _URL = 'https://127.0.0.1:8443'
+_VERIFY = 'verify'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit status."""
     options = _parser().parse_args(argv)
     try:
+        if options.noun == _VERIFY:
+            ctl_verify.verify(options.directory)
+            return 0
         with ctl_client.open_session(
                 options.login, options.password_file, options.ca) as session:
             value = options.action(Client(session, options.url), options)
@@ -351,6 +357,10 @@ def _parser() -> argparse.ArgumentParser:
         _add_verbs(nouns.add_parser(noun, help=about, description=about,
                                     aliases=_DEPRECATED.get(noun, ())),
                    noun, verbs)
+    about = 'check the state of an array that is not running'
+    verify = nouns.add_parser(_VERIFY, help=about, description=about)
+    verify.add_argument('directory', type=pathlib.Path, metavar='DIR',
+                        help='its state directory')
     return parser
 
 

@@ -28,8 +28,12 @@ from k2_sim.config import reading
 from k2_sim.config.settings import Peers
 from k2_sim.config.settings import Settings
 from k2_sim.initial import archive
+from k2_sim.state import disk
 
 
+#: The file of the state in the state directory, and the mark that it was
+#: complete once.
+STATE, MADE = 'state.db', 'state.made'
 # Beyond it, programs that close all files before they begin take seconds.
 _MOST_FILES = 2 ** 20
 
@@ -92,6 +96,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     """
     _raise_file_limit()
     _make_directory(directory)
+    check_not_emptied(directory)
     listener = stack.enter_context(_listen(*settings.listen))
     saved = _saved(settings)
     passwords = Passwords(settings, directory)
@@ -102,6 +107,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     data_plane = _data_plane(settings, directory)
     array = _array(settings, directory, passwords, data_plane)
     stack.callback(array.close)
+    (directory / MADE).touch(mode=0o600)
     if saved is not None:
         array.restore(saved)
     certificate = _certificate(settings, directory) if settings.tls else None
@@ -130,6 +136,22 @@ def _make_directory(path: pathlib.Path) -> None:
     except OSError as exc:
         raise StartError(f'cannot make state directory {path}:'
                          f' {exc.strerror}') from exc
+
+
+def check_not_emptied(directory: pathlib.Path,
+                      state: pathlib.Path | None = None) -> None:
+    """Refuse a state without objects where there was an array.
+
+    Earlier versions left no mark, but mostly a certificate authority.
+
+    state: a copy of the file, to look at in place of it.
+    """
+    if (disk.is_emptied(state or directory / STATE)
+            and any((directory / name).exists() for name in (MADE, 'ca.key'))):
+        raise StartError(
+            f'state {directory / STATE} is empty, but an array has been in'
+            f' {directory}: restore it from a copy, or remove the whole'
+            ' directory to begin with a new array')
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -191,7 +213,7 @@ def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
         behaviors['one_lun_map'] = True
     try:
         array = k2_sim.Array(
-            settings.profile, directory / 'state.db',
+            settings.profile, directory / STATE,
             equipment=settings.equipment, login=first.login, role=first.role,
             password=first.password, users=others,
             control_user=known.controller(), flex=known.flex(),

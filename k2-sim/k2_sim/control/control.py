@@ -14,6 +14,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import math
 from typing import Any
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from k2_sim.faults import fault_rules
 from k2_sim.faults.fault_rules import FaultRule
 from k2_sim.faults import latency
 from k2_sim.initial import archive
+from k2_sim.initial import consistency
 from k2_sim.initial import seeding
 from k2_sim.peers import links as links_module
 from k2_sim.recording import journal
@@ -163,7 +165,12 @@ class Control:
             raise errors.refused('Time only goes forward')
         if self._core.clock.time() + seconds > clock.END:
             raise errors.refused('Time ends with the year 9998')
-        self._core.clock.advance(seconds)
+        core = self._core
+        core.clock.advance(seconds)
+        with core.lock, core.store.transaction():
+            # So that it does not go back with a restart.
+            core.store.reserve(consistency.CLOCK,
+                               math.ceil(core.clock.time()))
         self.tick()
 
     def journal(self) -> list[journal.Entry]:

@@ -26,13 +26,11 @@ from k2_sim.api import service
 from k2_sim import clock as clock_module
 from k2_sim import errors
 from k2_sim.faults import visibility
+from k2_sim.initial import consistency
 from k2_sim import profiles
 from k2_sim.protocol import messages
 from k2_sim.protocol import request_context
 from k2_sim.recording import performance
-from k2_sim.rules import registry
-from k2_sim.state import catalogue
-from k2_sim.state import schema
 from k2_sim.state import store as store_module
 
 FORMAT = 'k2-sim state'
@@ -40,10 +38,6 @@ VERSION = 1
 # So far below what a state file can keep that counters never get there.
 _LARGEST = 2 ** 62
 _Natural = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
-_IDENTITY = 'identity'
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    'int': int, 'number': (int, float), 'string': str, 'bool': bool,
-    'ref': str}
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,7 +89,9 @@ def _check(archive: Archive) -> None:
         fill(store, archive)
         for name, rows in archive.objects.items():
             for row in rows:
-                _check_row(store, catalogue.RESOURCES[name], row)
+                damage = consistency.damage_of(store, name, row)
+                if damage:
+                    raise errors.StateError(f'the saved state has {damage}')
         clock = clock_module.FakeClock(0)
         whole = service.Service(
             store, profiles.behaviors_of(archive.profile), clock,
@@ -108,33 +104,6 @@ def _check(archive: Archive) -> None:
     except Exception as exc:
         raise errors.StateError(f'the saved state is damaged:'
                                 f' {type(exc).__name__} {exc}') from exc
-
-
-def _check_row(store: store_module.Store, resource: schema.Resource,
-               row: schema.Row) -> None:
-    """Refuse values of another type, and dangling references."""
-    wrong = [field.name for field in registry.stored(resource.name)
-             if not _fits(store, field, row.get(field.name))]
-    # Initiators are found by it, and no reply shows it.
-    if _IDENTITY in resource.indexed and not isinstance(
-            row.get(_IDENTITY), str):
-        wrong.append(_IDENTITY)
-    if wrong:
-        raise errors.StateError(
-            f'the saved state has {resource.name} {row["id"]} with a bad'
-            f' {wrong[0]}: {row.get(wrong[0])}')
-
-
-def _fits(store: store_module.Store, field: schema.Field,
-          value: object) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, _KINDS[field.kind]) or (
-            isinstance(value, bool) and field.kind != 'bool'):
-        return False
-    # Parts of the system may be in others that have no resource.
-    return (field.kind != 'ref' or str(value).startswith('/system/')
-            or store.exists(str(value)))
 
 
 def fill(store: store_module.Store, archive: Archive) -> None:

@@ -19,6 +19,7 @@ from k2_sim import clock as clock_module
 from k2_sim.config.settings import Seed
 from k2_sim import equipment as equipment_module
 from k2_sim import errors
+from k2_sim.initial import consistency
 from k2_sim.initial import factory
 from k2_sim.initial import hardware_inventory
 from k2_sim.initial import seeding
@@ -44,18 +45,32 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
             _check_profile(disk, profile)
         store = store_module.Store(disk)
         stack.callback(store.close)
-        if not store.tables['system/state'].rows:
+        if consistency.is_new(store):
             with store.transaction():
                 factory.build(store, equipment, clock)
                 if seed is not None:
                     seeding.create(base.Scope(store, behaviors, clock), seed)
             store.flush()
-        elif hardware_inventory.is_missing(store):
-            with store.transaction():
-                hardware_inventory.populate(store)
-            store.flush()
+            if disk is not None:
+                disk.keep_whole()
+        else:
+            _continue(store, disk, clock)
         stack.pop_all()
     return store
+
+
+def _continue(store: store_module.Store, disk: disk_module.Disk | None,
+              clock: clock_module.Clock) -> None:
+    """Continue with a state that was found, if it is sound."""
+    if disk is not None:
+        for damage in consistency.damages(store):
+            raise disk.damaged(f'it has {damage}')
+    # The clock may have been advanced, or the machine's set back.
+    clock.not_before(consistency.latest(store))
+    if hardware_inventory.is_missing(store):
+        with store.transaction():
+            hardware_inventory.populate(store)
+        store.flush()
 
 
 def _check_profile(disk: disk_module.Disk, profile: str) -> None:

@@ -80,7 +80,12 @@ class Store:
             if resource not in self.tables:
                 raise errors.StateError(
                     f'state {disk.path} has an unknown resource {resource}')
-            self.tables[resource].put(row)
+            try:
+                self.tables[resource].put(row)
+            except (KeyError, TypeError, ValueError) as exc:
+                raise disk.damaged(
+                    f'{resource} {row["id"]} cannot be read:'
+                    f' {type(exc).__name__} {exc}') from exc
         self.counters = {
             name: number for name, number in disk.counters().items()
             if number}

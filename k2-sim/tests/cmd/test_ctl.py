@@ -16,14 +16,17 @@ import contextlib
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import textwrap
 
 import ddt
 import fixtures
 
 import k2_sim
 from k2_sim.cmd import ctl
+from k2_sim.state import disk
 from tests import base
 
 JSON = base.JSON
@@ -397,3 +400,116 @@ class TestCommand(base.ServedTest):
                     f'http://{64 * "a"}.example', 'http://\u00e4..b'):
             self.assertIn('cannot reach', self.complaint(
                 'chance', 'show', options=('--url', url)))
+
+
+class TestVerify(base.DirectoryTest):
+    """The state of a stopped array is checked, and not changed."""
+
+    def setUp(self):
+        super().setUp()
+        array = k2_sim.Array('sdp', self.state_path)
+        for path, body in (
+                ('volume_groups', {'name': 'a', 'quota': 0}),
+                ('volumes', {'name': 'v', 'size': base.GIB,
+                             'volume_group': base.ref('volume_groups', 14)})):
+            reply = array.handle(
+                'POST', f'/api/v2/{path}', '',
+                {**base.authorization(), 'Content-Type': JSON},
+                json.dumps(body).encode())
+            self.assertEqual(201, reply.status, reply.body)
+        array.close()
+
+    def verify(self, expected=0):
+        output, errors = io.StringIO(), io.StringIO()
+        before = self.content()
+        with contextlib.redirect_stdout(output), \
+                contextlib.redirect_stderr(errors):
+            status = ctl.main(['verify', str(self.directory)])
+        self.assertEqual(expected, status, errors.getvalue())
+        self.assertEqual(before, self.content())
+        return output.getvalue() + errors.getvalue()
+
+    def content(self):
+        return {path.name: path.read_bytes()
+                for path in self.directory.iterdir()}
+
+    def change(self, statement):
+        with contextlib.closing(sqlite3.connect(self.state_path)) as database:
+            database.execute(statement)
+            database.commit()
+
+    def test_sound(self):
+        self.assertRegex(self.verify(), fr'\Astate {self.state_path}: [0-9]+ '
+                         'objects, no damage found\n\\Z')
+
+    def test_changed_row(self):
+        self.change("UPDATE objects SET body=replace(body, 'x', 'y')")
+        error = self.verify(1)
+        self.assertRegex(error, r'\Ak2-sim-ctl: error: [^\n]+\n\Z')
+        self.assertIn(f'state {self.state_path} is damaged: objects ', error)
+
+    def test_removed_row(self):
+        """Others refer to it."""
+        self.change("DELETE FROM objects WHERE resource='volume_groups'")
+        self.assertRegex(self.verify(1), 'is damaged: it has volumes [0-9]+ '
+                         "with a bad volume_group: '/volume_groups/14'; ")
+
+    def test_no_state(self):
+        self.state_path.unlink()
+        self.assertIn('No such file', self.verify(1))
+
+    def test_emptied_state(self):
+        """Nothing is made of it, so that it is refused at the start, too."""
+        (self.directory / 'state.made').touch()
+        self.state_path.write_bytes(b'')
+        self.assertIn('is empty, but an array has been', self.verify(1))
+
+    def test_removed_system(self):
+        self.change("DELETE FROM objects WHERE resource='system/state'")
+        self.assertIn('is damaged: it has no system/state', self.verify(1))
+
+    def test_secrets_are_not_shown(self):
+        with contextlib.closing(sqlite3.connect(self.state_path)) as database:
+            number, body = database.execute(
+                'SELECT id, body FROM objects WHERE resource=\'volumes\''
+                ' ORDER BY -id').fetchone()
+            row = ('volumes', number, json.dumps({
+                **json.loads(body), 'description': ['secret']}).encode())
+            database.execute(
+                'INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)',
+                disk._with_sum(row))
+            database.commit()
+        error = self.verify(1)
+        self.assertIn(f'volumes {number} with a bad description: a list',
+                      error)
+        self.assertNotIn('secret', error)
+
+    def test_state_of_a_killed_array(self):
+        """What is only in the log counts; both stay as they are."""
+        log = self.directory / 'state.db-wal'
+        done = subprocess.run([sys.executable, '-c', textwrap.dedent(f"""
+            import os, k2_sim
+            array = k2_sim.Array('sdp', {str(self.state_path)!r})
+            array.control.advance(1000)
+            array.store.flush()
+            os._exit(0)
+            """)], check=False)
+        self.assertEqual(0, done.returncode)
+        self.assertTrue(log.stat().st_size)
+        self.assertIn('no damage found', self.verify())
+
+    def test_state_in_use(self):
+        code = textwrap.dedent(f"""
+            import k2_sim
+            array = k2_sim.Array('sdp', {str(self.state_path)!r})
+            print('ready', flush=True)
+            input()
+            """)
+        with subprocess.Popen(
+                [sys.executable, '-c', code], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True) as process:
+            self.addCleanup(process.kill)
+            self.assertEqual('ready\n', process.stdout.readline())
+            self.assertIn('in use by another process', self.verify(1))
+            process.communicate('\n')
+        self.assertIn('no damage found', self.verify())

@@ -19,6 +19,7 @@ import re
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -547,6 +548,25 @@ class TestRefusals(SimTest):
         self.state.mkdir()
         (self.state / 'state.db').write_bytes(b'x' * 5000)
         self.refused('not a database')
+
+    def test_state_that_was_emptied(self):
+        """An array has been there: it is not replaced by a new one."""
+        process, _, _ = self.start('--no-tls')
+        self.stop(process)
+        state = self.state / 'state.db'
+        text = (f'state {state} is empty, but an array has been in'
+                f' {self.state}: restore it from a copy, or remove the'
+                ' whole directory to begin with a new array')
+        state.write_bytes(b'')
+        self.refused(text)
+        self.assertEqual(0, state.stat().st_size)
+        with contextlib.closing(sqlite3.connect(state)) as database:
+            database.execute('CREATE TABLE objects (id)')
+        self.refused(text)
+        # As a first start that was killed leaves it.
+        (self.state / 'state.made').unlink()
+        state.write_bytes(b'')
+        self.stop(self.start('--no-tls')[0])
 
     def test_state_of_another_profile(self):
         process, _, _ = self.start('--no-tls')

@@ -13,11 +13,14 @@
 """What was answered outlives the process, however it ends."""
 
 import contextlib
+import json
 import sqlite3
 import stat
-
+import time
+from unittest import mock
 
 import k2_sim
+from k2_sim.state import disk
 from tests import base
 
 
@@ -148,21 +151,204 @@ class TestUnusable(StateTest):
     def test_later_format(self):
         self.open().close()
         with contextlib.closing(sqlite3.connect(self.path)) as database:
-            self.assertEqual((1,), database.execute(
+            self.assertEqual((2,), database.execute(
                 'PRAGMA user_version').fetchone())
             database.execute('PRAGMA user_version=99')
         self._refused('format 99 is not known')
 
-    def test_damaged_rows(self):
-        self.open().close()
+    def change(self, *statements):
+        """Change the file behind the array's back."""
         with contextlib.closing(sqlite3.connect(self.path)) as database:
-            database.execute("UPDATE objects SET body='{'")
+            for statement in statements:
+                database.execute(statement)
             database.commit()
-        self._refused('cannot use state')
+
+    def plant(self, resource, **values):
+        """Give the last row other values and their checksum; return its id."""
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            number, body = database.execute(
+                'SELECT id, body FROM objects WHERE resource=? ORDER BY -id',
+                (resource,)).fetchone()
+            self.put(database, resource, number, json.dumps({
+                **json.loads(body), **values}).encode())
+        return number
+
+    def put(self, database, resource, number, body):
+        """Write a row with its checksum."""
+        database.execute(
+            'INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)',
+            disk._with_sum((resource, number, body)))
+        database.commit()
+
+    def test_changed_rows(self):
+        for table, change in (
+                ('objects', "body=replace(body, 'sim-k2-a', 'sim-k2-b')"),
+                ('objects', "body='{'"), ('objects', 'sum=NULL'),
+                ('counters', 'value=value+1'),
+                ('sequences', 'number=number-1')):
+            self.remove()
+            array = self.open()
+            self.fill(array)
+            array.close()
+            self.change(f'UPDATE {table} SET {change}')
+            self._refused(f'is damaged: {table} ')
+            self._refused('does not match its checksum; restore it from a')
+
+    def remove(self):
+        """Remove the state."""
+        for path in self.path.parent.glob('state.db*'):
+            path.unlink()
+
+    def test_zeros_in_the_middle(self):
+        """Wherever they are, they are refused or change nothing."""
+        array = self.open()
+        self.fill(array)
+        before = array.control.dump()
+        array.close()
+        whole = self.path.read_bytes()
+        refused = 0
+        for place in range(0, len(whole) - 200, 997):
+            self.path.write_bytes(
+                whole[:place] + bytes(200) + whole[place + 200:])
+            try:
+                array = self.open()
+            except k2_sim.StateError as exc:
+                self.assertNotIn('\n', str(exc))
+                refused += 1
+            else:
+                self.assertEqual(before, array.control.dump())
+                array.close()
+        self.assertGreater(refused, len(whole) / 997 / 3)
+
+    def test_a_file_of_format_1(self):
+        """It gets checksums, and is refused from then on if changed."""
+        array = self.open()
+        self.fill(array)
+        before = array.control.dump()
+        array.close()
+        self.change(*(f'ALTER TABLE {table} DROP COLUMN sum' for table in (
+            'objects', 'counters', 'sequences')), 'PRAGMA user_version=1')
+        array = self.open()
+        self.assertEqual(before, array.control.dump())
+        array.close()
+        self.change('UPDATE counters SET value=value+1')
+        self._refused('does not match its checksum')
+
+    def test_unreadable_rows(self):
+        self.open().close()
+        for body, text in ((b'{', 'truncated'), (b'{"id": 7}', 'another id'),
+                           (b'[]', 'Expected'), (b'{"id": 1}', 'KeyError')):
+            with contextlib.closing(sqlite3.connect(self.path)) as database:
+                self.put(database, 'volumes', 1, body)
+            self._refused('is damaged: volumes 1')
+            self._refused(text)
+
+    def test_value_of_another_type(self):
+        array = self.open()
+        self.fill(array)
+        array.close()
+        whole = self.path.read_bytes()
+        for resource, values in (
+                ('volumes', {'size': 'large'}), ('volumes', {'read_only': 1}),
+                ('hosts', {'name': 5})):
+            self.path.write_bytes(whole)
+            number = self.plant(resource, **values)
+            self._refused('is damaged: ')
+            self._refused(f'{resource} {number} ')
+
+    def test_reference_to_nothing(self):
+        array = self.open()
+        self.fill(array)
+        array.close()
+        for ref in ('/volume_groups/99', '/volume_groups/', 'a\nb',
+                    '/system/servers/1'):
+            number = self.plant('volumes', volume_group=ref)
+            self._refused(
+                f'is damaged: it has volumes {number} with a bad volume_group:'
+                f' {ref!r}; restore it from a copy, or remove the whole'
+                ' directory to begin with a new array')
+
+    def test_missing_rows(self):
+        for statement, text in (
+                ("DELETE FROM objects WHERE resource='system/state'",
+                 'no system/state'),
+                ('DELETE FROM objects', 'no system/state'),
+                ('DELETE FROM counters', 'beyond the last number')):
+            self.remove()
+            self.open().close()
+            self.change(statement)
+            self._refused('is damaged: it has ')
+            self._refused(text)
+
+    def test_missing_table(self):
+        self.open().close()
+        self.change('ALTER TABLE counters DROP COLUMN sum')
+        self._refused('is damaged: no such column: sum; restore')
+
+    def test_times_that_no_clock_reaches(self):
+        array = self.open()
+        self.fill(array)
+        array.close()
+        for stamp in 1e308, -1.0:
+            self.plant('volumes', creation_time=stamp)
+            self._refused('with a bad creation_time')
+
+    def test_new_state_does_not_need_its_log(self):
+        """Whoever copies only the file has an array."""
+        array = self.open(name='k2-x')
+        whole = self.path.read_bytes()
+        array.close()
+        self.remove()
+        self.path.write_bytes(whole)
+        self.assertEqual('k2-x', self.open().name)
 
     def test_unknown_resource(self):
         self.open().close()
         with contextlib.closing(sqlite3.connect(self.path)) as database:
-            database.execute("INSERT INTO objects VALUES ('x', 1, '{}')")
-            database.commit()
+            self.put(database, 'x', 1, b'{"id": 1}')
         self._refused('unknown resource x')
+
+
+class ClockTest(StateTest):
+
+    def test_time_that_was_advanced(self):
+        """It does not go back, even if nothing was stamped since."""
+        array = self.open()
+        array.control.advance(10 ** 6)
+        before = array.clock.time()
+        array.close()
+        self.assertGreaterEqual(self.open().clock.time(), before)
+
+    def test_time_that_was_stamped(self):
+        array = self.open()
+        test = self.talk(array)
+        array.clock.advance(10 ** 6)
+        made = test.get(f'volume_groups/{test.group()["id"]}')
+        array.close()
+        array = self.open()
+        self.assertGreaterEqual(array.clock.time(), made['creation_time'])
+
+    def test_time_of_a_restored_state(self):
+        first = self.open()
+        first.clock.advance(10 ** 6)
+        self.talk(first).group()
+        saved, before = first.save(), first.clock.time()
+        first.close()
+        self.path = self.directory / 'other.db'
+        second = self.open()
+        second.restore(saved)
+        self.assertGreaterEqual(second.clock.time() + 10, before)
+
+    def test_the_clock_of_the_machine_is_set_back(self):
+        """Time passes from then on as before."""
+        clock = k2_sim.Clock()
+        with mock.patch.object(time, 'time', autospec=True) as machine:
+            machine.return_value = start = time.monotonic() + 10 ** 9
+            clock.advance(5)
+            self.assertEqual(start + 5, clock.time())
+            machine.return_value -= 60
+            self.assertEqual(start + 5, clock.time())
+            machine.return_value += 2
+            self.assertEqual(start + 7, clock.time())
+            clock.advance(10)
+            self.assertEqual(start + 17, clock.time())
