@@ -12,20 +12,60 @@
 
 """uv, which builds environments and distributions."""
 
+import ast
+import functools
 import os
 import pathlib
+import subprocess  # nosec B404
 import sys
 
 PROGRAM = pathlib.Path(sys.executable).with_name('uv')
+# Settings of pip, and variables of uv that say the same.
+_SAME = {'cert': 'SSL_CERT_FILE', 'index-url': 'UV_DEFAULT_INDEX',
+         'extra-index-url': 'UV_INDEX', 'find-links': 'UV_FIND_LINKS',
+         'trusted-host': 'UV_INSECURE_HOST'}
+# Between the items of a list; pip writes one to a line.
+_SEPARATORS = {'find-links': ','}
+# Those of "pip install" alone win over those of all commands, and the
+# environment over both.
+_SECTIONS = ('global', 'install', ':env:')
+# Where pip looks for its files.
+_PLACES = ('HOME', 'XDG_CONFIG_HOME', 'XDG_CONFIG_DIRS')
 
 
 def variables() -> dict[str, str]:
-    """Return the environment of uv: ours, and what pip is told in it.
+    """Return the environment of uv: ours, and what pip is told.
 
     It is not to fetch interpreters from the network.
     """
-    found = {'UV_SYSTEM_CERTS': 'true',
-             'SSL_CERT_FILE': os.environ.get('PIP_CERT', ''),
-             'UV_DEFAULT_INDEX': os.environ.get('PIP_INDEX_URL', ''),
-             'UV_PYTHON_DOWNLOADS': 'never', **os.environ}
-    return {name: value for name, value in found.items() if value}
+    told = {_SAME[name]: value for name, value in _pip_settings().items()
+            if name in _SAME and value}
+    if 'UV_INDEX' in told:
+        # As pip does: the newest of all indexes, not of the first.
+        told['UV_INDEX_STRATEGY'] = 'unsafe-best-match'
+    return {'UV_SYSTEM_CERTS': 'true', 'UV_PYTHON_DOWNLOADS': 'never',
+            **told, **os.environ}
+
+
+def _pip_settings() -> dict[str, str]:
+    """Return what the files and the environment of pip tell it, by name."""
+    told: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    for line in _pip_config(tuple(
+            item for item in os.environ.items() if item[0] in _PLACES
+            or item[0].startswith('PIP_'))).splitlines():
+        key, _, value = line.partition('=')
+        section, _, name = key.rpartition('.')
+        if section in told:
+            told[section][name] = _SEPARATORS.get(name, ' ').join(
+                ast.literal_eval(value).split())
+    return {name: value for section in _SECTIONS
+            for name, value in told[section].items()}
+
+
+@functools.cache
+def _pip_config(environment: tuple[tuple[str, str], ...]) -> str:
+    """Return the output of "pip config list" in an environment."""
+    return subprocess.run(  # nosec B603
+        [sys.executable, '-m', 'pip', 'config', 'list'], check=False,
+        env=dict(environment), stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, timeout=60).stdout

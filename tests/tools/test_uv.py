@@ -12,7 +12,9 @@
 
 """How uv is run."""
 
+import pathlib
 import subprocess
+import tempfile
 import unittest
 from unittest import mock
 
@@ -24,13 +26,46 @@ class UvTest(unittest.TestCase):
 
     def variables(self, **ours):
         """Return the environment of uv, with ours."""
-        with mock.patch.dict('os.environ', ours, clear=True):
+        # This name of pip's file means none.
+        with mock.patch.dict('os.environ', {
+                'PIP_CONFIG_FILE': '/dev/null', **ours}, clear=True):
             return uv.variables()
+
+    def told(self, *lines, **ours):
+        """Return the environment of uv with a file of pip."""
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name, 'pip.conf')
+            path.write_text('\n'.join(lines))
+            return self.variables(PIP_CONFIG_FILE=str(path), **ours)
 
     def test_certificates_and_index_are_those_of_pip(self):
         found = self.variables(PIP_CERT='/ca.pem', PIP_INDEX_URL='https://p')
         self.assertEqual('/ca.pem', found['SSL_CERT_FILE'])
         self.assertEqual('https://p', found['UV_DEFAULT_INDEX'])
+
+    def test_file_of_pip(self):
+        found = self.told('[global]', 'index-url = https://g', 'cert = /g.pem',
+                          'find-links = /a', '    /b', '[install]',
+                          'index-url = https://i', '[download]',
+                          'index-url = https://d')
+        self.assertEqual('https://i', found['UV_DEFAULT_INDEX'])
+        self.assertEqual('/g.pem', found['SSL_CERT_FILE'])
+        self.assertEqual('/a,/b', found['UV_FIND_LINKS'])
+        self.assertNotIn('UV_INDEX_STRATEGY', found)
+
+    def test_environment_wins_over_the_file(self):
+        found = self.told('[install]', 'index-url = https://i',
+                          PIP_INDEX_URL='https://e')
+        self.assertEqual('https://e', found['UV_DEFAULT_INDEX'])
+
+    def test_more_indexes(self):
+        """As with pip, the newest version of all counts."""
+        found = self.told('[global]', 'extra-index-url = https://more',
+                          '    https://most',
+                          'trusted-host = more')
+        self.assertEqual('https://more https://most', found['UV_INDEX'])
+        self.assertEqual('unsafe-best-match', found['UV_INDEX_STRATEGY'])
+        self.assertEqual('more', found['UV_INSECURE_HOST'])
 
     def test_certificates_of_the_system(self):
         found = self.variables()
