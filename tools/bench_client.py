@@ -73,14 +73,14 @@ class Client(asyncio.Protocol):
 
 
 async def ask(url: str, authority: pathlib.Path, seconds: float,
-              source: Source) -> list[float]:
+              source: Source, connections: int = CONNECTIONS) -> list[float]:
     """Send requests for this many seconds; return the time of each reply."""
     host, port = url.removeprefix('https://').split(':')
     context = ssl.create_default_context(cafile=authority)
     loop = asyncio.get_running_loop()
     clients = [(await loop.create_connection(
         lambda: Client(source), host, int(port), ssl=context))[1]
-        for _ in range(CONNECTIONS)]
+        for _ in range(connections)]
     for client in clients:
         client.end = time.perf_counter() + seconds
         client.ask()

@@ -51,6 +51,15 @@ _EMPTY = 1000
 _ROOM = 32
 _START_SECONDS = 2.0
 _MEGABYTES = 300
+# The first id of a volume on a new array, which has a control volume.
+_FIRST_VOLUME = 31
+# How long a client has to start and connect.
+_LEAD_SECONDS = 2.0
+# Until it is killed: a server that it blocks connects others late.
+_LONGEST_SECONDS = 3600.0
+_LONG_READS = (('a search', '?name__contains=missing'),
+               ('a sort', '?__sort=size&__limit=1'),
+               ('a large page', '?__limit=100000'))
 _HEADERS = {
     'Host': 'localhost', 'Content-Type': 'application/json',
     'Authorization': 'Basic ' + base64.b64encode(b'admin:admin').decode()}
@@ -81,7 +90,7 @@ class Result:
         wanted = '' if self.wanted is None else f'{sign} {self.wanted:,g}'
         verdict = '' if self.is_met else 'MISSED'
         digits = 2 if self.unit == 's' else 0
-        return (f'{self.name:28} {wanted:>9} {self.measured:9,.{digits}f}'
+        return (f'{self.name:31} {wanted:>9} {self.measured:9,.{digits}f}'
                 f' {self.unit:5} {self.note:26} {verdict}').rstrip()
 
 
@@ -104,6 +113,25 @@ class Server:
         return Result(
             name, wanted, len(taken) / seconds, '/s',
             note=f'{cost * 1e6:4.0f} us CPU, p99 {late * 1e3:3.0f} ms')
+
+    def measure_beside(self, name: str, seconds: float,
+                       source: bench_client.Source, query: str
+                       ) -> Iterator[Result]:
+        """Measure the same beside a client that repeats a long read."""
+        context = multiprocessing.get_context('spawn')
+        process = context.Process(target=_repeat, args=(
+            self._url, self._authority, query))
+        process.start()
+        try:
+            time.sleep(_LEAD_SECONDS)
+            taken = sorted(uvloop.run(bench_client.ask(
+                self._url, self._authority, seconds, source)))
+        finally:
+            process.kill()
+            process.join()
+        yield Result(name, 1000, len(taken) / seconds, '/s')
+        yield Result(f'{name}, p99', 0.05, taken[len(taken) * 99 // 100],
+                     's', is_least=False)
 
     def _cpu(self) -> float:
         text = pathlib.Path(f'/proc/{self._pid}/stat').read_text()
@@ -163,6 +191,11 @@ class Requests:
         self._made = 0
         self._random = random.Random(1)  # nosec
 
+    def by_id(self) -> bytes:
+        """A volume by its id."""
+        return _get(
+            f'/{_FIRST_VOLUME + self._random.randrange(self._volumes)}')
+
     def by_name(self) -> bytes:
         """A volume by its name."""
         return _get(f'?name={_name(self._random.randrange(self._volumes))}')
@@ -192,6 +225,12 @@ class Requests:
                 'ref': _group(_SINGLES + self._groups + group)}}).encode()
         return (f'POST /api/v2/volumes HTTP/1.1\r\n{_HEAD}'
                 f'Content-Length: {len(body)}\r\n\r\n').encode() + body
+
+
+def _repeat(url: str, authority: pathlib.Path, query: str) -> None:
+    """The client in a process of its own that repeats a read."""
+    uvloop.run(bench_client.ask(url, authority, _LONGEST_SECONDS,
+                                lambda: _get(query), connections=1))
 
 
 def _get(query: str) -> bytes:
@@ -265,6 +304,9 @@ def _results(path: pathlib.Path, volumes: int, seconds: float
                 ('page of 100', 1000, asked.page),
                 ('durable create', 2000, asked.create)):
             yield server.measure(name, wanted, seconds, source)
+        for name, query in _LONG_READS:
+            yield from server.measure_beside(
+                f'by id, beside {name}', seconds, asked.by_id, query)
         yield Result('most memory', _MEGABYTES, server.megabytes(), 'MB',
                      is_least=False)
 

@@ -23,6 +23,7 @@ import functools
 import logging
 import os
 import threading
+import time
 from typing import Any
 from typing import TypeVar
 import urllib.parse
@@ -35,6 +36,7 @@ from k2_sim.access import login_throttle
 from k2_sim.access import roles
 from k2_sim.access import users as users_module
 from k2_sim.api import service
+from k2_sim.api import slices
 from k2_sim.blocks import contents as contents_module
 from k2_sim import clock as clock_module
 from k2_sim.config.settings import Seed
@@ -132,6 +134,7 @@ class Array:
             (users_module.User(login, password, role), *users),
             control_user, flex)
         self._limiter = limiter.Limiter(self.behaviors, self.clock)
+        self._long_reads = threading.Lock()
         self._throttle = login_throttle.LoginThrottle(self.clock)
         self._visibility = visibility.Visibility(self.clock)
         self._publisher: publisher_module.Publisher | None = None
@@ -461,8 +464,9 @@ class Array:
         context = request_context.RequestContext(self.core.contents)
         try:
             self._run_due()
-            response = self._carry_out(context, lambda: self._service.answer(
-                request, stale, context))
+            response = self._ended(self._carry_out(
+                context, lambda: self._service.answer(
+                    request, stale, context)))
             self.links.notify(context.touched)
             if not self.core.has_maintenance:
                 self.links.send_data()
@@ -470,6 +474,19 @@ class Array:
         except errors.ApiError:
             self.links.cancel(context)
             raise
+
+    def _ended(self, answer: Response | slices.Slices[Response]) -> Response:
+        """The reply, giving the lock to others while it is a long read."""
+        if isinstance(answer, Response):
+            return answer
+        while True:
+            # Long reads together have half of the time.
+            with self._long_reads:
+                with self.lock:
+                    has_ended = answer.next_slice()
+                if has_ended:
+                    return answer.result
+                time.sleep(slices.SECONDS)
 
     def _carry_out(self, context: request_context.RequestContext,
                    action: Callable[[], T]) -> T:
@@ -529,6 +546,16 @@ class Array:
         context = request_context.RequestContext(self.core.contents)
         self._carry_out(context, functools.partial(action, base.Scope(
             self.store, self.behaviors, self.clock, context=context)))
+
+    def is_long(self, method: str, path: str, query: str) -> bool:
+        """Whether a request reads so much that it gives others turns.
+
+        path and query are as in the URL.
+        """
+        path = urllib.parse.unquote(path)
+        base_path = self._accounts.base_path(path)
+        return path.startswith(base_path) and self._service.is_long(
+            method.upper(), path.removeprefix(base_path), query)
 
     def may_wait(self, path: str) -> bool:
         """Whether a request may have to wait for a peer, or for files.

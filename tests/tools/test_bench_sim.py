@@ -15,6 +15,7 @@
 import contextlib
 import io
 import unittest
+from unittest import mock
 
 import ddt
 
@@ -39,11 +40,13 @@ class TestRun(unittest.TestCase):
     def test_small(self):
         """All rows are printed; a missed goal sets the exit status."""
         output = io.StringIO()
-        with contextlib.redirect_stdout(output):
+        with mock.patch.object(bench_sim, '_LEAD_SECONDS', 0.1), \
+                contextlib.redirect_stdout(output):
             status = bench_sim.main(['--volumes', '150', '--seconds', '0.05'])
         text = output.getvalue()
         self.assertEqual(1 if 'MISSED' in text else 0, status)
         for name in ('trivial answer', 'start', 'search by name', '1 hit',
                      '25 hits', 'page of 100', 'durable create',
-                     'most memory'):
+                     'beside a search', 'beside a sort, p99',
+                     'beside a large page', 'most memory'):
             self.assertIn(name, text)

@@ -40,6 +40,13 @@ class Accounts:
 
         header: the request's Authorization. Raises ApiError (401).
         """
+        base_path = self.base_path(path)
+        users = self.users if self._flex is None or base_path == BASE \
+            else self._flex
+        return users.authenticate(header), base_path
+
+    def base_path(self, path: str) -> str:
+        """The base path of the API that a request is for (CON-1)."""
         if self._flex is not None and path.startswith(self._flex.base):
-            return self._flex.authenticate(header), self._flex.base
-        return self.users.authenticate(header), BASE
+            return self._flex.base
+        return BASE

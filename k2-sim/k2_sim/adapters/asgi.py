@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import MutableMapping
+from concurrent import futures
 import contextlib
 import functools
 from typing import Any
@@ -29,19 +30,25 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
+# Long reads take turns; more threads would only shorten the queue for one.
+_LONG_READS = 4
+# Bytes of a body that are sent at once.
+_PIECE = 2 ** 20
 _Awaited = tuple[asyncio.AbstractEventLoop, commits.Commit]
 
 
 def asgi_app(array: array_module.Array) -> Application:
     """The application; latency does not block other requests."""
     waiters = _Waiters()
+    # Their own threads: messages of other arrays must not wait for them.
+    long_reads = futures.ThreadPoolExecutor(_LONG_READS, 'long-read')
 
     async def application(scope: Message, receive: Receive,
                           send: Send) -> None:
         if scope['type'] == 'lifespan':
             await _lifespan(receive, send)
         elif scope['type'] == 'http':
-            await _http(array, waiters, scope, receive, send)
+            await _http(array, waiters, long_reads, scope, receive, send)
         else:
             raise RuntimeError(f'{scope["type"]} is not served')
 
@@ -87,7 +94,8 @@ class _Waiters:
                 waiter.set_result(None)
 
 
-async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
+async def _http(array: array_module.Array, waiters: _Waiters,
+                long_reads: futures.Executor, scope: Message,
                 receive: Receive, send: Send) -> None:
     headers = {name.decode('latin-1'): value.decode('latin-1')
                for name, value in scope['headers']}
@@ -103,16 +111,18 @@ async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
     elif len(body) > limit:
         await _reply(Exchange(messages.too_large(limit)), receive, send)
         return
-    manager = array.exchange(
-        scope['method'], path, scope['query_string'].decode('latin-1'),
-        headers, body, (scope.get('client') or ('',))[0])
-    if not array.may_wait(path):
+    method, query = scope['method'], scope['query_string'].decode('latin-1')
+    manager = array.exchange(method, path, query, headers, body,
+                             (scope.get('client') or ('',))[0])
+    is_long = array.is_long(method, path, query)
+    if not is_long and not array.may_wait(path):
         with manager as exchange:
             await _deliver(await _settled(exchange, waiters), receive, send)
         return
     with contextlib.ExitStack() as stack:
         # The array that it waits for may send a message to this one.
-        exchange = await asyncio.to_thread(stack.enter_context, manager)
+        exchange = await asyncio.get_running_loop().run_in_executor(
+            long_reads if is_long else None, stack.enter_context, manager)
         await _deliver(await _settled(exchange, waiters), receive, send)
 
 
@@ -167,8 +177,15 @@ async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
                 'headers': headers})
     if exchange.pace or exchange.cut:
         await _send_in_pieces(exchange, receive, send)
-    else:
-        await send({'type': 'http.response.body', 'body': response.body})
+        return
+    # Encrypting a large body at once would keep everybody else waiting.
+    body = response.body
+    last = max(0, len(body) - 1) // _PIECE * _PIECE
+    for start in range(0, last, _PIECE):
+        await send({'type': 'http.response.body', 'more_body': True,
+                    'body': body[start:start + _PIECE]})
+        await asyncio.sleep(0)
+    await send({'type': 'http.response.body', 'body': body[last:]})
 
 
 async def _send_in_pieces(exchange: Exchange, receive: Receive,

@@ -10,15 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Answers to GET of a collection: find, order, page, render."""
+"""Answers to GET of a collection: find, order, page, render.
+
+Each part is a generator that yields after every few rows (see slices). A
+search is exact for the moment at which it ends, except for conditions on
+what is computed from other rows; what is deleted after that is not shown.
+"""
 
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
+import heapq
+import operator
 from typing import Any
 from typing import NamedTuple
 from typing import TypeVar
 
+from k2_sim.api import slices
 from k2_sim import errors
 from k2_sim.faults import visibility as visibility_module
 from k2_sim.protocol import query as query_module
@@ -29,6 +37,8 @@ from k2_sim.state import schema
 from k2_sim.state.schema import Row
 from k2_sim.state import table as table_module
 
+# A known client asks for pages of 9999 objects (section 2.5).
+LARGEST_PAGE = 10000
 _EQUAL = ('eq', 'in', 'm_eq')
 Test = tuple[query_module.Condition, Callable[[Any], bool]]
 _T = TypeVar('_T')
@@ -41,13 +51,30 @@ class Found(NamedTuple):
     deleted: dict[int, visibility_module.DeletedRecord]
 
 
+def is_long(scope: Scope, rules: Rules, query: Query,
+            visibility: visibility_module.Visibility) -> bool:
+    """Whether a search reads so many rows that others should not wait."""
+    table = scope.store.tables[rules.name]
+    if len(table.numbers) <= slices.SHORT:
+        return False
+    tests = _tests(scope, rules, query)
+    if tests is None:
+        return False
+    numbers, tests = _candidates(table, tests)
+    if len(numbers) <= slices.SHORT:
+        return False
+    return (bool(tests) or query.sort not in ('', 'id')
+            or not visibility.is_clear
+            or _limit(scope, rules, query, len(numbers)) > slices.SHORT)
+
+
 def find(scope: Scope, rules: Rules, query: Query,
-         visibility: visibility_module.Visibility) -> Found:
+         visibility: visibility_module.Visibility) -> slices.Steps[Found]:
     """All objects that match all conditions, by id."""
     tests = _tests(scope, rules, query)
     if tests is None:
         return Found((), {})
-    numbers = _matching(scope, rules, tests)
+    numbers = yield from _matching(scope, rules, tests)
     if visibility.is_clear:
         return Found(numbers, {})
     deleted = {}
@@ -56,8 +83,11 @@ def find(scope: Scope, rules: Rules, query: Query,
                for condition, test in tests):
             deleted[record.reply['id']] = record
             visibility.count_read(rules.name, record)
-    seen = [number for number in numbers
-            if visibility.shows(rules.name, number)]
+    seen: list[int] = []
+    for part in slices.steps_of(list(numbers)):
+        seen += [number for number in part
+                 if visibility.shows(rules.name, number)]
+        yield
     return Found(sorted([*seen, *deleted]), deleted)
 
 
@@ -79,22 +109,38 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
 
 
 def _matching(scope: Scope, rules: Rules, tests: list[Test]
-              ) -> Sequence[int]:
+              ) -> slices.Steps[Sequence[int]]:
     """The rows that match all conditions, by an index if possible."""
     table = scope.store.tables[rules.name]
-    numbers: Sequence[int] = table.numbers
+    numbers, rest = _candidates(table, tests)
+    if not rest:
+        return numbers
+    found: list[int] = []
+    with scope.store.watching(rules.name) as changed:
+        for part in slices.steps_of(list(numbers)):
+            found += [number for number in part if number in table.rows
+                      and _matches(scope, rules, table.rows[number], rest)]
+            yield
+    if changed:
+        found = sorted({*found} - changed | {
+            number for number in changed if number in table.rows
+            and _matches(scope, rules, table.rows[number], tests)})
+    return found
+
+
+def _matches(scope: Scope, rules: Rules, row: Row, tests: list[Test]) -> bool:
+    return all(test(rules.value(scope, row, condition.field))
+               for condition, test in tests)
+
+
+def _candidates(table: table_module.Table, tests: list[Test]
+                ) -> tuple[Sequence[int], list[Test]]:
+    """Ids by an index, if possible, and what remains to be tested."""
     for place, (condition, _) in enumerate(tests):
         known = _looked_up(table, condition)
         if known is not None:
-            numbers = known
-            tests = tests[:place] + tests[place + 1:]
-            break
-    if not tests:
-        return numbers
-    return [number for number in numbers
-            if all(test(rules.value(scope, table.rows[number],
-                                    condition.field))
-                   for condition, test in tests)]
+            return known, tests[:place] + tests[place + 1:]
+    return table.numbers, tests
 
 
 def _looked_up(table: table_module.Table, condition: query_module.Condition
@@ -139,7 +185,7 @@ def _sorted_by(rules: Rules, query: Query) -> str:
 
 
 def order(scope: Scope, rules: Rules, query: Query, found: Found,
-          turn: int) -> Found:
+          turn: int) -> slices.Steps[Found]:
     """What was found as __sort asks; turn rotates it if it does not."""
     numbers, deleted = found
     field = _sorted_by(rules, query)
@@ -149,10 +195,28 @@ def order(scope: Scope, rules: Rules, query: Query, found: Found,
             if turn else found
     if field == 'id':
         return Found(numbers[::-1], deleted) if query.descending else found
-    return Found(sorted(
-        numbers, reverse=query.descending, key=lambda number:
-        query_module.sort_key(_value(scope, rules, found, number, field))),
-        deleted)
+    return Found((yield from _sorted(scope, rules, query, found)), deleted)
+
+
+def _sorted(scope: Scope, rules: Rules, query: Query, found: Found
+            ) -> slices.Steps[list[int]]:
+    """The ids by the field of __sort: sorted parts, merged."""
+    rows = scope.store.tables[rules.name].rows
+    key = operator.itemgetter(0)
+    parts = []
+    for part in slices.steps_of(list(found.numbers)):
+        parts.append(sorted((
+            (query_module.sort_key(
+                _value(scope, rules, found, number, query.sort)), number)
+            for number in part if number in rows or number in found.deleted),
+            key=key, reverse=query.descending))
+        yield
+    merged = heapq.merge(*parts, key=key, reverse=query.descending)
+    numbers: list[int] = []
+    for batch in slices.batches_of(merged):
+        numbers += [number for _, number in batch]
+        yield
+    return numbers
 
 
 def _value(scope: Scope, rules: Rules, found: Found, number: int,
@@ -165,13 +229,24 @@ def _value(scope: Scope, rules: Rules, found: Found, number: int,
 
 
 def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
-         show: Callable[[Sequence[_T]], Sequence[object]]) -> dict[str, Any]:
+         show: Callable[[Sequence[_T]], Sequence[object]]
+         ) -> slices.Steps[dict[str, Any]]:
     """The envelope of one page (OBJ-1)."""
-    limit = scope.behaviors.page_size if query.limit is None else query.limit
+    total = len(found)
+    limit = _limit(scope, rules, query, total)
+    hits: list[object] = []
+    for part in slices.steps_of(found[query.offset:query.offset + limit]):
+        hits += show(part)
+        yield
     if not rules.resource.paged:
-        limit = len(found)
-    shown = show(found[query.offset:query.offset + limit])
+        return {'hits': hits, 'total': total}
+    return {'hits': hits, 'limit': limit, 'offset': query.offset,
+            'total': total}
+
+
+def _limit(scope: Scope, rules: Rules, query: Query, total: int) -> int:
+    """The most objects that the page may have."""
     if not rules.resource.paged:
-        return {'hits': shown, 'total': len(found)}
-    return {'hits': shown, 'limit': limit, 'offset': query.offset,
-            'total': len(found)}
+        return total
+    return scope.behaviors.page_size if query.limit is None \
+        else min(query.limit, LARGEST_PAGE)

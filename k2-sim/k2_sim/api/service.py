@@ -21,6 +21,7 @@ import msgspec
 
 from k2_sim.api import renderings
 from k2_sim.api import search
+from k2_sim.api import slices
 from k2_sim import clock as clock_module
 from k2_sim import errors
 from k2_sim.faults import visibility as visibility_module
@@ -52,6 +53,7 @@ from k2_sim.state import store as store_module
 _PER_VOLUME = (statistics.OF_VOLUMES, *traffic.OF_VOLUMES)
 _STATISTICS = (statistics.NAME, statistics.OF_VOLUMES, *traffic.NAMES)
 _OTHER_VLANS = 'system/netvlans'
+_EVERYTHING = '__full'
 _BULK_METHODS = ('POST', 'PATCH', 'DELETE')
 
 
@@ -72,8 +74,9 @@ class Service:
         self._turn = 0
 
     def answer(self, request: Request, stale: visibility_module.StaleReads,
-               context: request_context.RequestContext) -> Response:
-        """The reply to one request.
+               context: request_context.RequestContext
+               ) -> Response | slices.Slices[Response]:
+        """The reply to one request, or for a long read what leads to it.
 
         stale: how long reads do not see a write (OBJ-6).
         Raises ApiError for a refusal, and PendingError if a peer must
@@ -88,14 +91,46 @@ class Service:
             context.begin()
         self._renderings.check(self._behaviors)
         path = self._known_path(request.path.strip('/'))
-        if path in ('', '__full'):
-            return self._whole(scope, request, path)
+        if path == '':
+            return self._index(request)
+        if path == _EVERYTHING:
+            return self._in_turns(request, self._everything(scope, request))
         self._check_online(request, path)
         if path.startswith('stats/') and not self._behaviors.statistics:
             raise errors.no_resource()
         if request.method == 'GET':
-            return self._read(scope, request, path)
+            return self._in_turns(request, self._read(scope, request, path))
         return self._write(scope, request, path, stale)
+
+    def is_long(self, method: str, path: str, query: str) -> bool:
+        """Whether a request reads so many rows that others should not wait.
+
+        path: below the base of the API.
+        """
+        if method != 'GET':
+            return False
+        path = self._known_path(path.strip('/'))
+        if path == _EVERYTHING:
+            return any(len(table.numbers) > slices.SHORT
+                       for table in self._store.tables.values())
+        rules = registry.RULES.get(path)
+        if rules is None or path in _STATISTICS \
+                or len(self._store.tables[path].numbers) <= slices.SHORT:
+            return False
+        try:
+            return search.is_long(
+                Scope(self._store, self._behaviors, self._clock), rules,
+                query_module.parse(query), self._visibility)
+        except errors.ApiError:
+            # It will be refused.
+            return False
+
+    def _in_turns(self, request: Request, steps: slices.Steps[Response]
+                  ) -> Response | slices.Slices[Response]:
+        """The reply to a read at once, unless that would take long."""
+        if self.is_long(request.method, request.path, request.query):
+            return slices.Slices(steps)
+        return slices.whole(steps)
 
     def _known_path(self, path: str) -> str:
         """The path under its usual name (section 14)."""
@@ -140,52 +175,69 @@ class Service:
                 request.method != 'GET' or path.startswith('stats/')):
             raise errors.ApiError(503, 'System is not online')
 
-    def _whole(self, scope: Scope, request: Request,
-               path: str) -> Response:
-        """The index (DIS-1), or all objects of all resources."""
+    def _index(self, request: Request) -> Response:
+        """All resources (DIS-1)."""
+        if request.method != 'GET':
+            raise errors.wrong_method()
+        return messages.reply(200, catalogue.index(),
+                              query_module.parse(request.query).pretty)
+
+    def _everything(self, scope: Scope, request: Request
+                    ) -> slices.Steps[Response]:
+        """All objects of all resources."""
         if request.method != 'GET':
             raise errors.wrong_method()
         pretty = query_module.parse(request.query).pretty
-        if not path:
-            return messages.reply(200, catalogue.index(), pretty)
-        return messages.reply(200, {
-            name: [self._renderings.of(scope, rules, row)
-                   for row in self._store.rows(name)]
-            for name, rules in registry.RULES.items()}, pretty)
+        shown: dict[str, list[msgspec.Raw]] = {}
+        for name, rules in registry.RULES.items():
+            shown[name] = []
+            table = self._store.tables[name]
+            for part in slices.steps_of(list(table.numbers)):
+                shown[name] += self._renderings.of_all(
+                    scope, rules, filter(table.rows.__contains__, part))
+                yield
+        return messages.reply(200, shown, pretty)
 
-    def _read(self, scope: Scope, request: Request, path: str) -> Response:
+    def _read(self, scope: Scope, request: Request, path: str
+              ) -> slices.Steps[Response]:
         query = query_module.parse(request.query)
+        value = yield from self._value(scope, path, query)
+        return messages.reply(200, value, query.pretty)
+
+    def _value(self, scope: Scope, path: str, query: query_module.Query
+               ) -> slices.Steps[object]:
+        """What a GET returns: an object, or a page of objects."""
         if path in registry.RULES:
-            return messages.reply(
-                200, self._collection(scope, registry.RULES[path], query),
-                query.pretty)
+            return (yield from self._collection(
+                scope, registry.RULES[path], query))
         rules, rest = _split(path)
         if rest == '__bulk':
             raise errors.wrong_method()
         if rules.name in _PER_VOLUME:
             volume = _existing(self._store, registry.RULES['volumes'], rest)
-            value: object = _page_of(scope, rules, query, self._statistics(
-                scope, rules.name, query, volume))
-        elif rules.name == traffic.HISTORY:
+            return (yield from _page_of(scope, rules, query, self._statistics(
+                scope, rules.name, query, volume)))
+        if rules.name == traffic.HISTORY:
             session = _existing(
                 self._store, registry.RULES[replicas.SESSIONS], rest)
-            value = _page_of(scope, rules, query,
-                             transfers.history(scope, session))
-        else:
-            value = self._single(scope, rules, rest, query)
-        return messages.reply(200, value, query.pretty)
+            return (yield from _page_of(
+                scope, rules, query, transfers.history(scope, session)))
+        return self._single(scope, rules, rest, query)
 
     def _collection(self, scope: Scope, rules: Rules,
-                    query: query_module.Query) -> dict[str, Any]:
+                    query: query_module.Query
+                    ) -> slices.Steps[dict[str, Any]]:
         if rules.name in _STATISTICS:
-            return _page_of(scope, rules, query,
-                            self._statistics(scope, rules.name, query))
-        found = search.find(scope, rules, query, self._visibility)
+            return (yield from _page_of(
+                scope, rules, query,
+                self._statistics(scope, rules.name, query)))
+        found = yield from search.find(scope, rules, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._behaviors.unstable_pages else 0
-        found = search.order(scope, rules, query, found, turn)
-        return search.page(scope, rules, query, found.numbers, lambda numbers:
-                           self._shown(scope, rules, found, numbers, query))
+        found = yield from search.order(scope, rules, query, found, turn)
+        return (yield from search.page(
+            scope, rules, query, found.numbers, lambda numbers:
+            self._shown(scope, rules, found, numbers, query)))
 
     def _statistics(self, scope: Scope, resource: str,
                     query: query_module.Query, volume: Row | None = None
@@ -200,10 +252,12 @@ class Service:
     def _shown(self, scope: Scope, rules: Rules, found: search.Found,
                numbers: Sequence[int], query: query_module.Query
                ) -> Sequence[object]:
-        """Some objects of a search."""
+        """Some objects of a search, without those that are gone since."""
+        rows = self._store.tables[rules.name].rows
+        numbers = [number for number in numbers
+                   if number in rows or number in found.deleted]
         if not found.deleted and not query.fields:
             return self._renderings.of_all(scope, rules, numbers)
-        rows = self._store.tables[rules.name].rows
         return [found.deleted[number].shown(query.fields)
                 if number in found.deleted
                 else self._row(scope, rules, rows[number], query.fields)
@@ -405,11 +459,11 @@ def _own_number(item: object) -> str:
 
 
 def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
-             rows: Iterable[Row]) -> dict[str, Any]:
+             rows: Iterable[Row]) -> slices.Steps[dict[str, Any]]:
     """An envelope of rows without ids (STA-1)."""
     found = search.select(scope, rules, query, rows)
-    return search.page(scope, rules, query, found, lambda rows: [
-        rules.render(scope, row, query.fields) for row in rows])
+    return (yield from search.page(scope, rules, query, found, lambda rows: [
+        rules.render(scope, row, query.fields) for row in rows]))
 
 
 def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:

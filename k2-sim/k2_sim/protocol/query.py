@@ -237,7 +237,7 @@ class _Regexp:
     """
 
     def __init__(self) -> None:
-        self._end = time.process_time() + safe_regex.SECONDS
+        self._end = time.thread_time() + safe_regex.SECONDS
         self._compiled = functools.cache(safe_regex.compiled)
 
     def __call__(self, kind: str, value: Any,
@@ -245,7 +245,7 @@ class _Regexp:
         try:
             return isinstance(value, str) and any(
                 self._compiled(item).search(value, timeout=max(
-                    0, self._end - time.process_time())) for item in wanted)
+                    0, self._end - time.thread_time())) for item in wanted)
         except ValueError as exc:
             raise errors.refused(f'Bad regular expression: {exc}') from exc
         except TimeoutError as exc:
