@@ -40,18 +40,41 @@ LOG = logging.getLogger(__name__)
 _Host = tuple[str, frozenset[str]]
 
 
+@dataclasses.dataclass(eq=False)
+class _Waiter:
+    """An operation that waits to share a hold.
+
+    :ivar is_inside: whether it shares it by now
+    """
+
+    what: Hashable
+    is_inside: bool = False
+
+
 @dataclasses.dataclass
 class _Round:
     """One period in which a host is held.
 
     :ivar inside: subjects of the operations inside, all different
-    :ivar waiting: the number of operations waiting to share it
+    :ivar waiting: operations that wait to share it
     :ivar is_open: whether they may enter
     """
 
     inside: set[Hashable]
-    waiting: int = 0
+    waiting: list[_Waiter] = dataclasses.field(default_factory=list)
     is_open: bool = False
+
+    def admit(self) -> None:
+        """Let in those that wait, but only one of each subject.
+
+        At once, not when they wake up: the first operation may have left by
+        then, and each of them would have to be the first of the next round.
+        """
+        for waiter in self.waiting:
+            waiter.is_inside = waiter.what not in self.inside
+            self.inside.add(waiter.what)
+        self.waiting = [waiter for waiter in self.waiting
+                        if not waiter.is_inside]
 
 
 class Hold:
@@ -87,6 +110,7 @@ class Hold:
             if (self._is_first and self._may_share
                     and self._round.waiting):
                 self._round.is_open = True
+                self._round.admit()
                 self._changed.notify_all()
 
 
@@ -124,19 +148,29 @@ class HostHolds:
         end = time.monotonic() + timeout
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
-                if (what is not None and held.is_open
-                        and what not in held.inside):
-                    held.inside.add(what)
+                if self._share(host, held, what, end):
                     return held, False
-                held.waiting += what is not None
-                in_time = self._changed.wait(end - time.monotonic())
-                held.waiting -= what is not None
-                if not in_time:
+                if time.monotonic() >= end:
                     raise exceptions.LockTimeout(
                         f'Waited {timeout:g} seconds for a host; '
                         'another operation on it hangs.')
             held = self._rounds[host] = _Round({what})
             return held, True
+
+    def _share(self, host: _Host, held: _Round, what: Hashable, end: float
+               ) -> bool:
+        """Wait to share a hold; False if it ends before, or the time does."""
+        mine = _Waiter(what)
+        if what is not None:
+            held.waiting.append(mine)
+            if held.is_open:
+                held.admit()
+        self._changed.wait_for(
+            lambda: mine.is_inside or self._rounds.get(host) is not held,
+            end - time.monotonic())
+        if mine in held.waiting:
+            held.waiting.remove(mine)
+        return mine.is_inside
 
     @contextlib.contextmanager
     def _locked(self, host: _Host, held: _Round, what: Hashable,
@@ -158,6 +192,8 @@ class HostHolds:
                is_first: bool) -> None:
         with self._changed:
             held.inside.discard(what)
+            if held.is_open:
+                held.admit()
             if is_first:
                 del self._rounds[host]
             self._changed.notify_all()

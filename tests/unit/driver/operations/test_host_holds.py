@@ -71,10 +71,10 @@ class HostHoldsTest(unittest.TestCase):
         """Wait until this many operations wait to share the hold."""
         held, = self.holds._rounds.values()
         for _ in range(2000):
-            if held.waiting == number:
+            if len(held.waiting) == number:
                 return
             threading.Event().wait(0.005)
-        self.fail(f'{held.waiting} wait, not {number}')
+        self.fail(f'{len(held.waiting)} wait, not {number}')
 
     def test_one_without_a_subject_is_not_shared(self):
         """Another on the same volume could enter it."""
@@ -121,6 +121,45 @@ class HostHoldsTest(unittest.TestCase):
             self.assertRaises(hosts.MustBeAlone, hold.claim)
             may_leave.set()
             thread.join(_TIMEOUT)
+        self.assertEqual(1, len(self.taken))
+
+    def test_all_that_wait_share_a_hold_that_ends_at_once(self):
+        """Otherwise each would be the first of the next hold, alone."""
+        with self.hold('v') as hold:
+            started = [self.start(what) for what in 'wxy']
+            self.wait_for_waiting(3)
+            hold.share()
+            for _, may_leave, _ in started:
+                may_leave.set()
+        self.assertEqual(set('wxy'), {*self.log})
+        self.assertEqual(1, len(self.taken))
+
+    def test_one_of_a_subject_follows_the_other(self):
+        """In the same hold, as long as that is open."""
+        with self.hold('v') as hold:
+            first, leave_first, _ = self.start('w')
+            self.wait_for_waiting(1)
+            second, leave_second, thread = self.start('w')
+            self.wait_for_waiting(2)
+            hold.share()
+            self.assertTrue(first.wait(_TIMEOUT))
+            self.assertFalse(second.is_set())
+            leave_first.set()
+            self.assertTrue(second.wait(_TIMEOUT))
+            leave_second.set()
+            thread.join(_TIMEOUT)
+        self.assertEqual(['w', 'w'], self.log)
+        self.assertEqual(1, len(self.taken))
+
+    def test_operation_that_comes_while_it_is_open(self):
+        with self.hold('v') as hold:
+            _, leave_first, _ = self.start('w')
+            self.wait_for_waiting(1)
+            hold.share()
+            later, leave_later, _ = self.start('x')
+            self.assertTrue(later.wait(_TIMEOUT))
+            leave_first.set()
+            leave_later.set()
         self.assertEqual(1, len(self.taken))
 
     def test_operation_that_shares_a_hold_cannot_claim_it(self):
