@@ -61,7 +61,7 @@ class Array:
         self.snapshots = snapshots.Snapshots(client, retention_policy)
         self.groups = groups.Groups(client, self.volumes)
         self.deferred = deferred_deletion.DeferredDeletion(
-            client, self.volumes)
+            client, self.volumes, self.snapshots)
         self.iscsi_hosts = hosts.Hosts(client, host_identity.IQN, host_type)
         self.fc_hosts = hosts.Hosts(client, host_identity.PWWN, host_type)
         self.mappings = mappings.Mappings(client)

@@ -32,6 +32,7 @@ from cinder_k2.array import description_tags
 from cinder_k2.array import images
 from cinder_k2.array import objects
 from cinder_k2.array import replication
+from cinder_k2.array import snapshots
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -153,9 +154,11 @@ class Needs:
 class DeferredDeletion:
     """Deleted objects that wait for their clones."""
 
-    def __init__(self, client: rest.Client, groups: volumes.Volumes) -> None:
+    def __init__(self, client: rest.Client, groups: volumes.Volumes,
+                 contents: snapshots.Snapshots) -> None:
         self._client = client
         self._groups = groups
+        self._snapshots = contents
 
     def record(self, group: int, ids: DeferredIds) -> None:
         """Hide snapshots and views of a group until nothing needs them.
@@ -164,8 +167,8 @@ class DeferredDeletion:
 
         :raises ObjectInUse: the array refuses the note
         """
-        self._note(self._client.volume_groups.get(group), ids,
-                   self._contents(group))
+        self._add_to_note(self._client.volume_groups.get(group), ids,
+                          self._snapshots.of_group(group))
 
     def needs_of_volume(self, backing: objects.ArrayVolume) -> Needs | None:
         """What an array volume or view is needed for; None if it is not.
@@ -177,7 +180,7 @@ class DeferredDeletion:
 
         :raises ObjectInUse: foreign snapshots need it; the text names them
         """
-        siblings = self._contents(backing.group)
+        siblings = self._snapshots.of_group(backing.group)
         children = self._possible_children(backing, siblings)
         if backing.shared:
             children = self._holding(backing, children)
@@ -214,7 +217,7 @@ class DeferredDeletion:
             ids |= DeferredIds(snapshots=frozenset({backing.view}))
         else:
             ids |= DeferredIds(volumes=frozenset({backing.volume_ref.id}))
-        self._note(needs.group, ids, needs.siblings)
+        self._add_to_note(needs.group, ids, needs.siblings)
         if backing.view is None:
             kept = naming.kept_volume(backing.volume_ref.id)
             self._client.volumes.update(
@@ -247,9 +250,9 @@ class DeferredDeletion:
         :param siblings: all snapshots and views of its group
         :raises ObjectInUse: the array refuses the note
         """
-        self._note(self._client.volume_groups.get(found.group),
-                   DeferredIds(snapshots=frozenset({found.snapshot})),
-                   siblings)
+        self._add_to_note(self._client.volume_groups.get(found.group),
+                          DeferredIds(snapshots=frozenset({found.snapshot})),
+                          siblings)
 
     def purge(self, group: int) -> Purged:
         """Delete the hidden objects of a group that nothing needs any more.
@@ -268,7 +271,7 @@ class DeferredDeletion:
             # Its note must last until its source groups are purged.
             return Purged(empty=True, name=record.name or '',
                           source_groups=ids.source_groups)
-        self._record(record, DeferredIds(
+        self._write_note(record, DeferredIds(
             ids.volumes - gone, ids.snapshots & left, ids.source_groups,
             frozenset(each for each in ids.digests if each[0] in left)))
         return Purged(source_groups=ids.source_groups if gone else frozenset())
@@ -278,11 +281,6 @@ class DeferredDeletion:
         found = [DeferredGroup(group, ids_of(group))
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.ids]
-
-    def _contents(self, group: int) -> list[rest.Snapshot]:
-        """All snapshots and views of a group. One call."""
-        return self._client.snapshots.search(
-            volume_group=self._client.volume_groups.ref(group))
 
     def _possible_children(self, backing: objects.ArrayVolume,
                            siblings: list[rest.Snapshot]
@@ -307,8 +305,8 @@ class DeferredDeletion:
             return children
         return images.holding(self._client, backing.volume_ref.id, children)
 
-    def _note(self, record: rest.VolumeGroup, ids: DeferredIds,
-              siblings: Sequence[rest.Snapshot]) -> None:
+    def _add_to_note(self, record: rest.VolumeGroup, ids: DeferredIds,
+                     siblings: Sequence[rest.Snapshot]) -> None:
         """Add objects to the note of a group. One call.
 
         :param siblings: all snapshots and views of the group
@@ -319,7 +317,7 @@ class DeferredDeletion:
             if each.id in ids.snapshots and each.short_name))
         reason = 'it cuts it off'
         try:
-            if self._record(record, wanted) == wanted:
+            if self._write_note(record, wanted) == wanted:
                 reason = ''
         except rest.Refused as refusal:
             reason = str(refusal)
@@ -329,8 +327,8 @@ class DeferredDeletion:
                 'accepts no note in its description that the source is '
                 f'deleted: {reason}')
 
-    def _record(self, record: rest.VolumeGroup,
-                ids: DeferredIds) -> DeferredIds:
+    def _write_note(self, record: rest.VolumeGroup,
+                    ids: DeferredIds) -> DeferredIds:
         """Change the note of a group; returns it as the array now has it.
 
         :raises ObjectInUse: the earlier note cannot be read
@@ -371,12 +369,12 @@ class DeferredDeletion:
               ) -> tuple[dict[int, rest.Snapshot],
                          dict[int | None, str] | None]:
         """The contents of a group, by id; names of volumes. Concurrently."""
-        def snapshots() -> dict[int, rest.Snapshot]:
-            return {each.id: each for each in self._contents(group)}
+        def by_id() -> dict[int, rest.Snapshot]:
+            return {each.id: each for each in self._snapshots.of_group(group)}
         if not with_volumes:
-            return snapshots(), None
+            return by_id(), None
         return self._client.concurrently(
-            snapshots, lambda: self._groups.names_in(group))
+            by_id, lambda: self._groups.names_in(group))
 
     def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]
               ) -> Set[int]:

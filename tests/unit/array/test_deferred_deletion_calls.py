@@ -21,6 +21,7 @@ import ddt
 
 from cinder_k2.array import deferred_deletion
 from cinder_k2.array import objects
+from cinder_k2.array import snapshots
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -48,7 +49,8 @@ class DeferredTestCase(recorded.RecordedTest):
         self.groups.get.return_value = a_group()
         self.groups.update.side_effect = self.update
         self.deferred = deferred_deletion.DeferredDeletion(
-            self.client, volumes.Volumes(self.client))
+            self.client, volumes.Volumes(self.client),
+            snapshots.Snapshots(self.client, 'policy'))
         self.client.volumes.some.return_value = ([], True)
         self.client.snapshots.search.side_effect = lambda **_: self.live
         self.live = []
