@@ -17,12 +17,18 @@ and needs its objects registered before most other imports; both is done here,
 before a module of the package can import Cinder.
 """
 
+import gc
+
+# Cinder and SQLAlchemy create many objects and few cycles. With the default of
+# 700 new objects, collections take up to a tenth of the time of tests.
+gc.set_threshold(20000, 20, 20)
+
 # Before Cinder: eventlet, which Cinder imports even on native threads, leaves
 # a copy of http.server whose threads are not threads.
 # Subscripts the standard queue, which eventlet's does not allow.
-import testtools  # noqa: F401
+import testtools  # noqa: E402,F401
 
-from tools.cloud import threads
+from tools.cloud import threads  # noqa: E402
 
 threads.use()
 
