@@ -306,11 +306,13 @@ class Array:
     @contextlib.contextmanager
     def exchange(self, method: str, path: str, query: str = '',
                  headers: Mapping[str, str] | None = None,
-                 body: bytes = b'', address: str = '') -> Iterator[Exchange]:
+                 body: bytes = b'', address: str = '', *,
+                 may_pause: bool = False) -> Iterator[Exchange]:
         """The reply to one request, and how to deliver it.
 
         address: the caller's; each has its own count of wrong passwords.
-
+        may_pause: whether to serve others in between (see is_long); the
+        caller must not hold the lock.
 
         For adapters: wait for exchange.commit as settled() does, and sleep
         exchange.delay, both inside the block, so that the journal counts
@@ -320,7 +322,7 @@ class Array:
             method.upper(), urllib.parse.unquote(path), query,
             {name.lower(): value
              for name, value in (headers or {}).items()}, body,
-            address=address)
+            address=address, may_pause=may_pause)
         if self._publisher is not None:
             # Earlier changes by this thread do not belong to this request.
             self._publisher.taken()
@@ -434,7 +436,8 @@ class Array:
                 raise errors.no_resource()
             request = known_requests.admit(Request(
                 request.method, path, request.query, request.headers,
-                request.body, user.role, user.login, request.address),
+                request.body, user.role, user.login, request.address,
+                request.may_pause),
                 self.behaviors.refuse_unlisted, self.behaviors.refuse_only)
             roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
@@ -486,6 +489,8 @@ class Array:
                     has_ended = answer.next_slice()
                 if has_ended:
                     return answer.result
+                if self.core.closed:
+                    raise errors.StateError('The array has been stopped')
                 time.sleep(slices.SECONDS)
 
     def _carry_out(self, context: request_context.RequestContext,
@@ -548,7 +553,7 @@ class Array:
             self.store, self.behaviors, self.clock, context=context)))
 
     def is_long(self, method: str, path: str, query: str) -> bool:
-        """Whether a request reads so much that it gives others turns.
+        """Whether a request reads so much that others should have turns.
 
         path and query are as in the URL.
         """

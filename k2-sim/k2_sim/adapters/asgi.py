@@ -112,9 +112,11 @@ async def _http(array: array_module.Array, waiters: _Waiters,
         await _reply(Exchange(messages.too_large(limit)), receive, send)
         return
     method, query = scope['method'], scope['query_string'].decode('latin-1')
-    manager = array.exchange(method, path, query, headers, body,
-                             (scope.get('client') or ('',))[0])
-    is_long = array.is_long(method, path, query)
+    # A stranger does not have to wait for long reads to be refused.
+    is_long = bool(limit) and array.is_long(method, path, query)
+    manager = array.exchange(
+        method, path, query, headers, body,
+        (scope.get('client') or ('',))[0], may_pause=is_long)
     if not is_long and not array.may_wait(path):
         with manager as exchange:
             await _deliver(await _settled(exchange, waiters), receive, send)

@@ -12,13 +12,15 @@
 
 """Answers to GET of a collection: find, order, page, render.
 
-Each part is a generator that yields after every few rows (see slices). A
-search is exact for the moment at which it ends, except for conditions on
-what is computed from other rows; what is deleted after that is not shown.
+Each part is a generator that yields after every few rows (see slices). All
+read the same rows: where others may change them in between, a copy of the
+table's, which is of the moment at which the read began.
 """
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 import heapq
 import operator
@@ -51,6 +53,37 @@ class Found(NamedTuple):
     deleted: dict[int, visibility_module.DeletedRecord]
 
 
+class Source(NamedTuple):
+    """The rows of a resource, by id, of the moment when a read began."""
+
+    scope: Scope
+    rules: Rules
+    rows: Mapping[int, Row]
+
+    @property
+    def table(self) -> table_module.Table:
+        """The table of the resource, as it is now."""
+        return self.scope.store.tables[self.rules.name]
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the table may change between the steps of the read."""
+        return self.rows is not self.table.rows
+
+    def value(self, number: int, field: str) -> Any:
+        """The value of a field of a row."""
+        return self.rules.value(self.scope, self.rows[number], field)
+
+
+def source(scope: Scope, rules: Rules, may_change: bool) -> Source:
+    """The rows of a resource for one read.
+
+    may_change: whether others may change them between its steps.
+    """
+    rows = scope.store.tables[rules.name].rows
+    return Source(scope, rules, rows.copy() if may_change else rows)
+
+
 def is_long(scope: Scope, rules: Rules, query: Query,
             visibility: visibility_module.Visibility) -> bool:
     """Whether a search reads so many rows that others should not wait."""
@@ -68,13 +101,14 @@ def is_long(scope: Scope, rules: Rules, query: Query,
             or _limit(scope, rules, query, len(numbers)) > slices.SHORT)
 
 
-def find(scope: Scope, rules: Rules, query: Query,
+def find(read: Source, query: Query,
          visibility: visibility_module.Visibility) -> slices.Steps[Found]:
     """All objects that match all conditions, by id."""
-    tests = _tests(scope, rules, query)
+    rules = read.rules
+    tests = _tests(read.scope, rules, query)
     if tests is None:
         return Found((), {})
-    numbers = yield from _matching(scope, rules, tests)
+    numbers = yield from _matching(read, tests)
     if visibility.is_clear:
         return Found(numbers, {})
     deleted = {}
@@ -84,7 +118,7 @@ def find(scope: Scope, rules: Rules, query: Query,
             deleted[record.reply['id']] = record
             visibility.count_read(rules.name, record)
     seen: list[int] = []
-    for part in slices.steps_of(list(numbers)):
+    for part in slices.steps_of(numbers):
         seen += [number for number in part
                  if visibility.shows(rules.name, number)]
         yield
@@ -108,29 +142,22 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
     return tests
 
 
-def _matching(scope: Scope, rules: Rules, tests: list[Test]
+def _matching(read: Source, tests: list[Test]
               ) -> slices.Steps[Sequence[int]]:
     """The rows that match all conditions, by an index if possible."""
-    table = scope.store.tables[rules.name]
-    numbers, rest = _candidates(table, tests)
-    if not rest:
+    numbers, tests = _candidates(read.table, tests)
+    if read.may_change:
+        numbers = list(numbers)
+    if not tests:
         return numbers
     found: list[int] = []
-    with scope.store.watching(rules.name) as changed:
-        for part in slices.steps_of(list(numbers)):
-            found += [number for number in part if number in table.rows
-                      and _matches(scope, rules, table.rows[number], rest)]
-            yield
-    if changed:
-        found = sorted({*found} - changed | {
-            number for number in changed if number in table.rows
-            and _matches(scope, rules, table.rows[number], tests)})
+    for part in slices.steps_of(numbers):
+        # What is computed may need others that are gone, too.
+        found += [number for number in part if number in read.table.rows
+                  and all(test(read.value(number, condition.field))
+                          for condition, test in tests)]
+        yield
     return found
-
-
-def _matches(scope: Scope, rules: Rules, row: Row, tests: list[Test]) -> bool:
-    return all(test(rules.value(scope, row, condition.field))
-               for condition, test in tests)
 
 
 def _candidates(table: table_module.Table, tests: list[Test]
@@ -184,34 +211,39 @@ def _sorted_by(rules: Rules, query: Query) -> str:
     return query.sort
 
 
-def order(scope: Scope, rules: Rules, query: Query, found: Found,
-          turn: int) -> slices.Steps[Found]:
+def order(read: Source, query: Query, found: Found, turn: int
+          ) -> slices.Steps[Found]:
     """What was found as __sort asks; turn rotates it if it does not."""
     numbers, deleted = found
-    field = _sorted_by(rules, query)
+    field = _sorted_by(read.rules, query)
     if not field:
         turn = turn % len(numbers) if turn and numbers else 0
         return Found([*numbers[turn:], *numbers[:turn]], deleted) \
             if turn else found
     if field == 'id':
         return Found(numbers[::-1], deleted) if query.descending else found
-    return Found((yield from _sorted(scope, rules, query, found)), deleted)
+    return Found((yield from _sorted(read, query, found)), deleted)
 
 
-def _sorted(scope: Scope, rules: Rules, query: Query, found: Found
+def _sorted(read: Source, query: Query, found: Found
             ) -> slices.Steps[list[int]]:
     """The ids by the field of __sort: sorted parts, merged."""
-    rows = scope.store.tables[rules.name].rows
+    def key_of(number: int) -> tuple[Any, ...]:
+        record = found.deleted.get(number)
+        return query_module.sort_key(
+            read.value(number, query.sort) if record is None
+            else record.value(query.sort))
+
     key = operator.itemgetter(0)
     parts = []
-    for part in slices.steps_of(list(found.numbers)):
+    for part in slices.steps_of(found.numbers):
         parts.append(sorted((
-            (query_module.sort_key(
-                _value(scope, rules, found, number, query.sort)), number)
-            for number in part if number in rows or number in found.deleted),
+            (key_of(number), number) for number in part
+            if number in read.table.rows or number in found.deleted),
             key=key, reverse=query.descending))
         yield
-    merged = heapq.merge(*parts, key=key, reverse=query.descending)
+    merged = heapq.merge(*map(_emptied, parts), key=key,
+                         reverse=query.descending)
     numbers: list[int] = []
     for batch in slices.batches_of(merged):
         numbers += [number for _, number in batch]
@@ -219,13 +251,11 @@ def _sorted(scope: Scope, rules: Rules, query: Query, found: Found
     return numbers
 
 
-def _value(scope: Scope, rules: Rules, found: Found, number: int,
-           field: str) -> Any:
-    record = found.deleted.get(number)
-    if record is not None:
-        return record.value(field)
-    return rules.value(
-        scope, scope.store.tables[rules.name].rows[number], field)
+def _emptied(items: list[_T]) -> Iterator[_T]:
+    """The items, each of which is freed after its turn, not all at the end."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
@@ -248,5 +278,5 @@ def _limit(scope: Scope, rules: Rules, query: Query, total: int) -> int:
     """The most objects that the page may have."""
     if not rules.resource.paged:
         return total
-    return scope.behaviors.page_size if query.limit is None \
-        else min(query.limit, LARGEST_PAGE)
+    return min(LARGEST_PAGE, scope.behaviors.page_size
+               if query.limit is None else query.limit)

@@ -94,12 +94,13 @@ class Service:
         if path == '':
             return self._index(request)
         if path == _EVERYTHING:
-            return self._in_turns(request, self._everything(scope, request))
+            return self._read_in(
+                request, self._everything(scope, request))
         self._check_online(request, path)
         if path.startswith('stats/') and not self._behaviors.statistics:
             raise errors.no_resource()
         if request.method == 'GET':
-            return self._in_turns(request, self._read(scope, request, path))
+            return self._read_in(request, self._read(scope, request, path))
         return self._write(scope, request, path, stale)
 
     def is_long(self, method: str, path: str, query: str) -> bool:
@@ -117,6 +118,9 @@ class Service:
         if rules is None or path in _STATISTICS \
                 or len(self._store.tables[path].numbers) <= slices.SHORT:
             return False
+        if len(query) > slices.SHORT_QUERY:
+            # It takes milliseconds to be parsed, and has many values.
+            return True
         try:
             return search.is_long(
                 Scope(self._store, self._behaviors, self._clock), rules,
@@ -125,12 +129,12 @@ class Service:
             # It will be refused.
             return False
 
-    def _in_turns(self, request: Request, steps: slices.Steps[Response]
-                  ) -> Response | slices.Slices[Response]:
-        """The reply to a read at once, unless that would take long."""
-        if self.is_long(request.method, request.path, request.query):
-            return slices.Slices(steps)
-        return slices.whole(steps)
+    @staticmethod
+    def _read_in(request: Request, steps: slices.Steps[Response]
+                 ) -> Response | slices.Slices[Response]:
+        """A read in slices, if whoever asks is ready for that."""
+        return slices.Slices(steps) if request.may_pause \
+            else slices.whole(steps)
 
     def _known_path(self, path: str) -> str:
         """The path under its usual name (section 14)."""
@@ -188,28 +192,30 @@ class Service:
         if request.method != 'GET':
             raise errors.wrong_method()
         pretty = query_module.parse(request.query).pretty
-        shown: dict[str, list[msgspec.Raw]] = {}
+        shown: dict[str, msgspec.Raw] = {}
         for name, rules in registry.RULES.items():
-            shown[name] = []
+            hits: list[bytes] = []
             table = self._store.tables[name]
             for part in slices.steps_of(list(table.numbers)):
-                shown[name] += self._renderings.of_all(
-                    scope, rules, filter(table.rows.__contains__, part))
+                hits += map(bytes, self._renderings.of_all(
+                    scope, rules, filter(table.rows.__contains__, part)))
                 yield
+            # Joining them is much faster than encoding them again.
+            shown[name] = msgspec.Raw(b'[%s]' % b','.join(hits))
         return messages.reply(200, shown, pretty)
 
     def _read(self, scope: Scope, request: Request, path: str
               ) -> slices.Steps[Response]:
         query = query_module.parse(request.query)
-        value = yield from self._value(scope, path, query)
+        value = yield from self._value(scope, path, query, request.may_pause)
         return messages.reply(200, value, query.pretty)
 
-    def _value(self, scope: Scope, path: str, query: query_module.Query
-               ) -> slices.Steps[object]:
+    def _value(self, scope: Scope, path: str, query: query_module.Query,
+               may_pause: bool) -> slices.Steps[object]:
         """What a GET returns: an object, or a page of objects."""
         if path in registry.RULES:
             return (yield from self._collection(
-                scope, registry.RULES[path], query))
+                scope, registry.RULES[path], query, may_pause))
         rules, rest = _split(path)
         if rest == '__bulk':
             raise errors.wrong_method()
@@ -225,19 +231,20 @@ class Service:
         return self._single(scope, rules, rest, query)
 
     def _collection(self, scope: Scope, rules: Rules,
-                    query: query_module.Query
+                    query: query_module.Query, may_pause: bool
                     ) -> slices.Steps[dict[str, Any]]:
         if rules.name in _STATISTICS:
             return (yield from _page_of(
                 scope, rules, query,
                 self._statistics(scope, rules.name, query)))
-        found = yield from search.find(scope, rules, query, self._visibility)
+        read = search.source(scope, rules, may_pause)
+        found = yield from search.find(read, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._behaviors.unstable_pages else 0
-        found = yield from search.order(scope, rules, query, found, turn)
+        found = yield from search.order(read, query, found, turn)
         return (yield from search.page(
-            scope, rules, query, found.numbers, lambda numbers:
-            self._shown(scope, rules, found, numbers, query)))
+            scope, rules, query, found.numbers,
+            lambda numbers: self._shown(read, found, numbers, query)))
 
     def _statistics(self, scope: Scope, resource: str,
                     query: query_module.Query, volume: Row | None = None
@@ -249,23 +256,25 @@ class Service:
             return statistics.rows_of_volumes(scope, self._io, query, volume)
         return traffic.rows(scope, resource, query, volume)
 
-    def _shown(self, scope: Scope, rules: Rules, found: search.Found,
+    def _shown(self, read: search.Source, found: search.Found,
                numbers: Sequence[int], query: query_module.Query
                ) -> Sequence[object]:
-        """Some objects of a search, without those that are gone since."""
-        rows = self._store.tables[rules.name].rows
+        """Some objects of a search, without those that are gone by now."""
+        scope, rules, rows = read.scope, read.rules, read.table.rows
         numbers = [number for number in numbers
                    if number in rows or number in found.deleted]
-        if not found.deleted and not query.fields:
+        if not found.deleted and not query.fields and (
+                not read.may_change
+                or all(rows[each] is read.rows[each] for each in numbers)):
             return self._renderings.of_all(scope, rules, numbers)
         return [found.deleted[number].shown(query.fields)
                 if number in found.deleted
-                else self._row(scope, rules, rows[number], query.fields)
+                else self._row(scope, rules, read.rows[number], query.fields)
                 for number in numbers]
 
     def _row(self, scope: Scope, rules: Rules, row: Row,
              fields: frozenset[str]) -> object:
-        if fields:
+        if fields or self._store.tables[rules.name].rows[row['id']] is not row:
             return rules.render(scope, row, fields)
         return self._renderings.of(scope, rules, row)
 

@@ -29,8 +29,11 @@ T = TypeVar('T')
 Steps = Generator[None, None, T]
 
 # Reads of up to so many rows are not worth a pause.
-SHORT = 500
-_ROWS_PER_STEP = 100
+SHORT = 100
+# Nor are queries of so many bytes, unless they have many results.
+SHORT_QUERY = 1000
+# Few: an object that is shown for the first time may take half a millisecond.
+_ROWS_PER_STEP = 20
 # How long a slice takes, and the pause after it.
 SECONDS = 0.001
 

@@ -57,6 +57,8 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
         # What was loaded stays. To look through all of it for garbage, over
         # and over, would keep requests waiting.
         gc.freeze()
+        # The same for what long reads add to the cache of replies.
+        gc.set_threshold(10000, 20, 100)
         ready = made.ready_lines()
         made.server.run(lambda: service.say(ready))
         if made.array.store.failure is not None:

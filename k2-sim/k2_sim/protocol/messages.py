@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     """One request; header names in lower case, query as it was sent.
 
     address: the caller's, empty if the request came by no network.
+    may_pause: whether others may be served in between.
     """
 
     method: str
@@ -48,6 +49,7 @@ class Request(msgspec.Struct, frozen=True):
     role: str = ''
     login: str = ''
     address: str = ''
+    may_pause: bool = False
 
     def json(self) -> Any:
         """The body, which POST and PATCH must declare as JSON (CON-5)."""

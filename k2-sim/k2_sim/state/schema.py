@@ -230,12 +230,17 @@ def _read_number(raw: object) -> float | None:
     return raw if abs(raw) < _LARGEST else None
 
 
+# One query may have ten thousand numbers.
+_WHOLE = re.compile('[+-]?[0-9]{1,400}').fullmatch
+_DECIMAL = re.compile(
+    r'[+-]?[0-9]{1,40}\.?[0-9]{0,40}([eE][+-]?[0-9]{1,3})?').fullmatch
+
+
 def to_number(text: str) -> int | float | None:
     """The number in a text, or None."""
-    if re.fullmatch(r'[+-]?[0-9]{1,400}', text):
+    if _WHOLE(text):
         return int(text)
-    if re.fullmatch(r'[+-]?[0-9]{1,40}\.?[0-9]{0,40}([eE][+-]?[0-9]{1,3})?',
-                    text):
+    if _DECIMAL(text):
         return float(text)
     return None
 

@@ -136,23 +136,6 @@ class Store:
             listener(resource, old, new)
 
     @contextlib.contextmanager
-    def watching(self, name: str) -> Iterator[set[int]]:
-        """Collect the ids of rows of a resource that change inside."""
-        changed: set[int] = set()
-
-        def note(resource: schema.Resource, old: Row | None,
-                 new: Row | None) -> None:
-            row = new or old
-            if resource.name == name and row is not None:
-                changed.add(row['id'])
-
-        self.listeners.append(note)
-        try:
-            yield changed
-        finally:
-            self.listeners.remove(note)
-
-    @contextlib.contextmanager
     def noting(self) -> Iterator[set[Read]]:
         """Track reads of the state inside."""
         reads: set[Read] = set()

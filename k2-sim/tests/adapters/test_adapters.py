@@ -461,9 +461,9 @@ class TestAsgi(testtools.TestCase):
         sent, left, kept = [], [], []
         exchange = array.exchange
 
-        def spying(*arguments):
+        def spying(*arguments, **options):
             kept.append(arguments[4])
-            return exchange(*arguments)
+            return exchange(*arguments, **options)
 
         self.useFixture(fixtures.MockPatchObject(array, 'exchange', spying))
 

@@ -47,8 +47,18 @@ class SlicesTest(base.ArrayTest):
     def path(self, name):
         return f'hosts/{self.hosts[name]["id"]}'
 
+    def read(self, path, query=''):
+        """The reply to a read, as a server asks for it."""
+        path = f'/api/v2/{path}'
+        with self.array.exchange(
+                'GET', path, query, base.authorization(),
+                may_pause=self.array.is_long('GET', path, query)) as exchange:
+            response = exchange.settled().response
+        self.assertEqual(200, response.status, response.body)
+        return response.json()
+
     def names(self, query):
-        return [hit['name'] for hit in self.hits(f'hosts?{query}')]
+        return [hit['name'] for hit in self.read('hosts', query)['hits']]
 
     def during(self, query, *changes):
         """The names that a read finds, and one change in each pause.
@@ -88,7 +98,8 @@ class TestSearch(SlicesTest):
         self.assertFalse(self.array.is_long('GET', '/api/v2/hosts', query))
 
     @ddt.data('name__prefix=a', '__sort=name', '', '__limit=3',
-              'name__in=a1,a2,b1&type__neq=x')
+              'name__in=a1,a2,b1&type__neq=x',
+              'id=7&name=' + 'x' * slices.SHORT_QUERY)
     def test_long(self, query):
         self.assertTrue(self.array.is_long('GET', '/api/v2/hosts', query))
         self.assertTrue(self.array.is_long('get', '/api/v2/%68osts/', query))
@@ -105,12 +116,41 @@ class TestSearch(SlicesTest):
             self.array.is_long('GET', '/api/v2/hosts', query)
             self.expect(400, 'GET', f'hosts?{query}')
 
+    def test_without_pauses(self):
+        """Whoever uses an array without a server may hold its lock."""
+        with mock.patch.object(k2_sim.array.time, 'sleep', autospec=True,
+                               side_effect=AssertionError), self.array.lock:
+            self.assertEqual(3, self.get('hosts?name__prefix=a')['total'])
+
     def test_deleted_meanwhile(self):
         """After it was found, and before the search gets to it."""
         self.assertEqual(['a2'], self.during(
             'name__prefix=a', lambda: None,
             lambda: self.delete(self.path('a1')),
             lambda: self.delete(self.path('a3'))))
+
+    def test_deleted_with_what_it_refers_to(self):
+        """A computed value cannot be told any more."""
+        groups = [self.group(name=f'g{number}') for number in range(3)]
+        volumes = [self.volume(group, name=f'v{group["id"]}')
+                   for group in groups]
+
+        def delete(seconds):
+            if self.call('GET', f'volumes/{volumes[2]["id"]}').status == 200:
+                self.delete(f'volumes/{volumes[2]["id"]}')
+                self.delete(f'volume_groups/{groups[2]["id"]}')
+
+        for query in ('name__prefix=v&is_dedup__neq=x', '__sort=is_dedup'):
+            with mock.patch.object(k2_sim.array.time, 'sleep', autospec=True,
+                                   side_effect=delete):
+                hits = self.read('volumes', query)['hits']
+            self.assertLessEqual(
+                {volume['name'] for volume in volumes[:2]},
+                {hit['name'] for hit in hits})
+            self.assertNotIn(volumes[2]['name'],
+                             [hit['name'] for hit in hits])
+            volumes[2] = self.volume(self.group(name='g2'), name='v2')
+            groups[2] = self.hits('volume_groups?name=g2')[0]
 
     def test_nothing_is_passed_over(self):
         """Where another object is deleted, and those after it move up."""
@@ -123,24 +163,41 @@ class TestSearch(SlicesTest):
                     lambda path=deleted: self.delete(path))})
 
     def test_changed_meanwhile(self):
-        """Before the search gets to it, and after."""
-        self.assertEqual(['a2', 'ab', 'a3'], self.during(
-            'name__prefix=a',
-            lambda: self.patch(self.path('a1'), {'name': 'ba'}),
-            lambda: self.patch(self.path('b1'), {'name': 'ab'}),
-            lambda: None))
+        """The reply shows what was when the read began."""
+        for query in ('name__prefix=a', 'name__prefix=a&__fields=name'):
+            names = self.during(
+                query, lambda: self.patch(self.path('a1'), {'name': 'ba'}),
+                lambda: self.patch(self.path('b1'), {'name': 'ab'}))
+            self.assertEqual(['a1', 'a2', 'a3'], names)
+            self.patch(self.path('a1'), {'name': 'a1'})
+            self.patch(self.path('b1'), {'name': 'b1'})
 
-    def test_changed_behind_it(self):
-        """Also if no other object is left to be tested."""
-        changes = [lambda: None] * (len(_NAMES) - 1)
-        self.assertEqual(['a2', 'a3'], self.during(
-            'name__prefix=a', *changes,
-            lambda: self.patch(self.path('a1'), {'name': 'b3'})))
+    def test_changed_before_it_is_shown(self):
+        for query in ('__limit=9', '__sort=name'):
+            self.assertEqual({*_NAMES}, {*self.during(
+                query, *[lambda: None] * 3,
+                lambda: self.patch(self.path('b2'), {'name': 'c'}))})
+            self.assertEqual('c', self.get(self.path('b2'))['name'])
+            self.patch(self.path('b2'), {'name': 'b2'})
 
     def test_created_meanwhile(self):
-        self.assertEqual(['a1', 'a2', 'a3', 'a4'], self.during(
+        self.assertEqual(['a1', 'a2', 'a3'], self.during(
             'name__prefix=a', lambda: None, lambda: self.post(
                 'hosts', {'name': 'a4', 'type': 'Linux'})))
+
+    def test_another_one_under_its_id(self):
+        """OBJ-7: it is not shown instead."""
+        self.control.set_behaviors(reuse_ids=True)
+        # So that no lower id is free.
+        for number in range(1, self.hosts['a1']['id']):
+            self.post('hosts', {'name': f'x{number}', 'type': 'Linux'})
+
+        def replace():
+            self.delete(self.path('a3'))
+            made = self.post('hosts', {'name': 'other', 'type': 'Linux'})
+            self.assertEqual(self.hosts['a3']['id'], made['id'])
+        self.assertEqual(['a1', 'a2', 'a3'], self.during(
+            'name__prefix=a', replace))
 
     def test_others_do_not_matter(self):
         """A change of another resource, and one that is taken back."""
@@ -149,14 +206,8 @@ class TestSearch(SlicesTest):
             lambda: self.refused(
                 'PATCH', self.path('a1'), {'name': 'a2'})))
 
-    def test_no_listener_is_left(self):
-        before = list(self.array.store.listeners)
-        self.during('name__prefix=a')
-        self.expect(400, 'GET', 'hosts?name__regexp=(')
-        self.assertEqual(before, self.array.store.listeners)
-
     def test_deleted_before_it_is_shown(self):
-        """It was counted when the search ended."""
+        """It was counted when the read began."""
         for name in ('a2', 'b1'):
             with self.subTest(name):
                 deleted = self.path(name)
@@ -172,6 +223,14 @@ class TestSearch(SlicesTest):
         self.expect(204, 'DELETE', self.path('a2'))
         self.assertEqual(['a1', 'a2', 'a3'], self.during('name__prefix=a'))
         self.assertTrue(self.pauses)
+
+    def test_array_that_is_stopped(self):
+        """Its reads end."""
+        with mock.patch.object(
+                k2_sim.array.time, 'sleep', autospec=True,
+                side_effect=lambda seconds: self.array.close()), \
+                self.assertRaisesRegex(AssertionError, 'has been stopped'):
+            self.names('name__prefix=a')
 
     def test_one_at_a_time(self):
         """Long reads together leave half of the time to others."""
@@ -193,9 +252,11 @@ class TestSearch(SlicesTest):
         self.assertEqual(3 * 8, len(running))
 
     def test_failure(self):
-        with mock.patch.object(search, '_matches', autospec=True,
-                               side_effect=ZeroDivisionError):
-            self.expect(500, 'GET', 'hosts?name__prefix=a')
+        with mock.patch.object(
+                search.Source, 'value', autospec=True,
+                side_effect=ZeroDivisionError), \
+                self.assertRaisesRegex(AssertionError, 'Internal error'):
+            self.names('name__prefix=a')
         self.assertEqual(['a1', 'a2', 'a3'], self.names('name__prefix=a'))
 
 
@@ -223,10 +284,12 @@ class TestPage(SlicesTest):
 
     def test_largest(self):
         """The reply says how many objects its pages have (section 2.5)."""
-        with mock.patch.object(search, 'LARGEST_PAGE', 4):
-            reply = self.get('hosts?__limit=9999')
-        self.assertEqual((4, 4, 5), (
-            reply['limit'], len(reply['hits']), reply['total']))
+        self.control.set_behaviors(page_size=1000)
+        for query in ('__limit=9999', ''):
+            with mock.patch.object(search, 'LARGEST_PAGE', 4):
+                reply = self.read('hosts', query)
+            self.assertEqual((4, 4, 5), (
+                reply['limit'], len(reply['hits']), reply['total']))
 
     def test_largest_that_clients_ask_for(self):
         """A known client sends 9999 (section 2.5)."""
@@ -244,7 +307,7 @@ class TestPage(SlicesTest):
 
         with mock.patch.object(k2_sim.array.time, 'sleep', autospec=True,
                                side_effect=delete):
-            after = self.get('__full')
+            after = self.read('__full')
         before['hosts'] = [host for host in before['hosts']
                            if host['name'] != 'a2']
         del before['events'], after['events']
@@ -287,6 +350,25 @@ class TestServed(base.ServedTest):
         self.assertEqual(8, len(threads))
         self.assertTrue(all(name.startswith('long-read')
                             for name in threads), threads)
+
+    def test_stranger(self):
+        """Refused by the event loop, not behind the long reads of others."""
+        with mock.patch.object(
+                asgi.futures.ThreadPoolExecutor, 'submit', autospec=True,
+                side_effect=AssertionError):
+            reply = requests.get(
+                f'{self.url}/api/v2/hosts?name__contains=a', timeout=60,
+                verify=self.authority, auth=('admin', 'wrong'))
+        self.assertEqual(401, reply.status_code)
+
+    def test_query_that_the_array_changes(self):
+        """It is as long as the one that was asked for: no pause."""
+        self.control.set_behaviors(refuse_only=['GET * __limit'],
+                                   refuse_unlisted='ignored')
+        with mock.patch.object(k2_sim.array.time, 'sleep', autospec=True,
+                               side_effect=AssertionError):
+            reply = self.get('hosts?__limit=1')
+        self.assertEqual(200, reply.status_code)
 
     def test_large_body(self):
         """It is sent in pieces, and arrives whole."""
