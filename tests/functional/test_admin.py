@@ -580,8 +580,9 @@ class ProcessTest(AdminTest):
         real, process = self.array.array.exchange, []
 
         @contextlib.contextmanager
-        def exchange(method: str, where: str, *rest_: Any) -> Any:
-            with real(method, where, *rest_) as carried_out:
+        def exchange(method: str, where: str, *rest_: Any,
+                     **options: Any) -> Any:
+            with real(method, where, *rest_, **options) as carried_out:
                 if method == 'POST' and where.endswith(path):
                     process[0].kill()
                     process[0].wait()
