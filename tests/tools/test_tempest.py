@@ -18,6 +18,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -52,7 +53,8 @@ class InstallTest(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.venv = pathlib.Path(directory.name)
+        self.venv = pathlib.Path(directory.name, 'tempest')
+        self.venv.mkdir()
         self.enterContext(mock.patch.object(tempest, 'VENV', self.venv))
         self.run_all = self.enterContext(mock.patch.object(
             programs, 'run_all', autospec=True))
@@ -74,6 +76,23 @@ class InstallTest(unittest.TestCase):
                  f'cinder-tempest-plugin=={release.tempest_plugin}'],
                 command[-3:])
             self.assertEqual([], self.install(release))
+
+    def test_another_process_that_installs_it(self):
+        """Both would delete each other's files: the second one waits."""
+        program = ('import fasteners, sys\n'
+                   f'with fasteners.InterProcessLock("{self.venv}.lock"):\n'
+                   '    print("held", flush=True)\n'
+                   '    sys.stdin.read()\n')
+        with subprocess.Popen(
+                [sys.executable, '-c', program], text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            self.assertEqual('held\n', other.stdout.readline())
+            with mock.patch.object(tempest, '_INSTALL_SECONDS', 0.1), \
+                    self.assertRaisesRegex(errors.CloudError, 'another'):
+                self.install(table.load()[-1])
+            self.run_all.assert_not_called()
+            other.stdin.close()
+        self.assertEqual(2, len(self.install(table.load()[-1])))
 
     def test_unknown_cinder(self):
         with mock.patch.object(

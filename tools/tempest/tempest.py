@@ -17,6 +17,7 @@ import os
 import pathlib
 import sys
 
+import fasteners
 import requests
 
 from tools.cloud import errors
@@ -147,13 +148,26 @@ def install() -> None:
         raise errors.CloudError(str(error)) from error
     wanted = (f'tempest=={release.tempest}',
               f'cinder-tempest-plugin=={release.tempest_plugin}')
+    # Two that install it at the same time would delete each other's files.
+    lock = fasteners.InterProcessLock(f'{VENV}.lock')
+    if not lock.acquire(timeout=_INSTALL_SECONDS):
+        raise errors.CloudError(
+            f'another process has been installing {VENV} for '
+            f'{_INSTALL_SECONDS} seconds: end it, and try again')
+    try:
+        _install(wanted, release.constraints)
+    finally:
+        lock.release()
+
+
+def _install(wanted: Sequence[str], constraints: pathlib.Path) -> None:
     stamp = VENV / 'packages'
     if stamp.exists() and stamp.read_text() == ' '.join(wanted):
         return
     programs.run_all([
         [sys.executable, '-m', 'venv', '--clear', str(VENV)],
         [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
-         str(release.constraints), *wanted]], _INSTALL_SECONDS)
+         str(constraints), *wanted]], _INSTALL_SECONDS)
     stamp.write_text(' '.join(wanted))
 
 
