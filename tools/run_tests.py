@@ -59,11 +59,9 @@ STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
 # Unit tests wait for nothing, and each worker imports most of Cinder.
 UNIT = (*STESTR[:-1], str(os.cpu_count() or 1))
-# Functional tests wait for half of their time: for locks, and for processes.
-FUNCTIONAL = (*STESTR[:-1], str(3 * (os.cpu_count() or 1)))
 # Commands of suites that do not use stestr's defaults. Browsers need the
 # machine for themselves.
-RUNNERS = {'unit': UNIT, 'functional': FUNCTIONAL,
+RUNNERS = {'unit': UNIT,
            SIMULATOR: (*STESTR, '--exclude-regex', r'^tests\.browser\.'),
            BROWSER: ('tests.browser', 'discover', '-t', '.', 'tests/browser')}
 # Generated pages and their generators; the last uses the functional tests.
