@@ -39,12 +39,13 @@ def variables() -> dict[str, str]:
     It is not to fetch interpreters from the network.
     """
     told = {_SAME[name]: value for name, value in _pip_settings().items()
-            if name in _SAME and value}
+            if name in _SAME}
     if 'UV_INDEX' in told:
         # As pip does: the newest of all indexes, not of the first.
         told['UV_INDEX_STRATEGY'] = 'unsafe-best-match'
-    return {'UV_SYSTEM_CERTS': 'true', 'UV_PYTHON_DOWNLOADS': 'never',
-            **told, **os.environ}
+    found = {'UV_SYSTEM_CERTS': 'true', 'UV_PYTHON_DOWNLOADS': 'never',
+             **told, **os.environ}
+    return {name: value for name, value in found.items() if value}
 
 
 def _pip_settings() -> dict[str, str]:
