@@ -267,7 +267,8 @@ class Detach:
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle, busy=bool(busy))
         for host in idle:
-            self._remove_idle(host, known[host], sought.initiators)
+            self._remove_idle(self._ours(host), known[host],
+                              sought.initiators)
         if busy:
             return Disconnected()
         self._zoning.now_idle(initiators)
@@ -298,15 +299,28 @@ class Detach:
         unsettled = frozenset[int]().union(
             *(each.unsettled for each in waiting))
         # None: what was found by its name is gone.
-        owners = self._hosts.registry.owners(sought, unsettled) or {}
-        idle = {host for host in owners
-                if not self._array.mappings.is_mapped(host)}
-        for host in idle & unsettled:
-            self._remove_idle(host, owners[host], sought.initiators)
-        is_idle = idle == owners.keys()
+        owners, idle = self._array.concurrently(
+            lambda: self._hosts.registry.owners(sought, unsettled) or {},
+            lambda: self._idle(unsettled))
+        for host in idle.keys() & owners.keys():
+            self._remove_idle(idle[host], owners[host], sought.initiators)
+        is_idle = all(
+            host in idle or host not in unsettled
+            and not self._array.mappings.is_mapped(host) for host in owners)
         if is_idle and not all(each.busy for each in waiting):
             self._zoning.now_idle(list(sought.initiators))
         return is_idle
+
+    def _idle(self, hosts: Iterable[int]) -> dict[int, rest.Host | None]:
+        """Hosts without volumes, by id; as ``_ours`` has them."""
+        idle = {}
+        for host in hosts:
+            is_mapped, ours = self._array.concurrently(
+                functools.partial(self._array.mappings.is_mapped, host),
+                functools.partial(self._ours, host))
+            if not is_mapped:
+                idle[host] = ours
+        return idle
 
     def _unmap_each(self, volume: typing.Any, backing: ArrayVolume | None,
                     hosts: Iterable[int], sought: host_identity.Sought,
@@ -380,34 +394,48 @@ class Detach:
             with self._hosts.held(initiators):
                 # It may have got another volume before it was held.
                 if not self._array.mappings.is_mapped(host):
-                    self._remove_idle(host)
+                    self._remove_unknown(host)
                     self._zoning.now_idle(initiators)
                     idle.update(initiators)
         return Disconnected(idle=idle)
 
-    def _remove_idle(self, host: int,
-                     initiators: Mapping[str, int] | None = None,
+    def _remove_unknown(self, host: int) -> None:
+        """Remove a host without volumes whose initiators are not known."""
+        registry = self._hosts.registry
+        try:
+            ours, has = self._array.concurrently(
+                lambda: registry.ours(host), lambda: registry.initiators(host))
+        except rest.RestError as error:
+            _warn_stays(host, error)
+            return
+        self._remove_idle(ours, has)
+
+    def _ours(self, host: int) -> rest.Host | None:
+        """A host that the driver once made; None if that is not known."""
+        try:
+            return self._hosts.registry.ours(host)
+        except rest.NotFound:
+            return None
+        except rest.RestError as error:
+            _warn_stays(host, error)
+            return None
+
+    def _remove_idle(self, ours: rest.Host | None,
+                     has: Mapping[str, int],
                      connected: Iterable[str] = ()) -> None:
         """Remove a host without volumes, if the driver once made it.
 
-        :param initiators: as for ``hosts.remove``
+        :param ours: the host; None if it is not the driver's
+        :param has: as the initiators of ``hosts.remove``
         :param connected: as for ``hosts.remove``
         """
-        registry = self._hosts.registry
+        if ours is None:
+            return
         try:
-            if initiators is None:
-                ours, initiators = self._array.concurrently(
-                    lambda: registry.ours(host),
-                    lambda: registry.initiators(host))
-            else:
-                ours = registry.ours(host)
-            if ours is not None:
-                host_flows.remove(self._array, registry, ours, initiators,
-                                  self._chap, connected=connected)
+            host_flows.remove(self._array, self._hosts.registry, ours, has,
+                              self._chap, connected=connected)
         except rest.RestError as error:
-            # The volume is unmapped, which is what Cinder asked for.
-            LOG.warning('Host %(host)s has no volumes left but stays on the '
-                        'array: %(error)s', {'host': host, 'error': error})
+            _warn_stays(ours.id, error)
 
 
 def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:
@@ -417,6 +445,12 @@ def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:
     an attach, while another one has the volume.
     """
     return owners is not None and (not owners or any(owners.values()))
+
+
+def _warn_stays(host: int, error: rest.RestError) -> None:
+    """Warn of a host; the volume is unmapped, which Cinder asked for."""
+    LOG.warning('Host %(host)s has no volumes left but stays on the '
+                'array: %(error)s', {'host': host, 'error': error})
 
 
 def _warn_kept(mappable: rest.Ref, error: exceptions.HostUnknown) -> None:

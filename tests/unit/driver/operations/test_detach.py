@@ -283,6 +283,36 @@ class SharedHoldTest(connecting.ConnectingCase):
             self.array, self.registry, OURS, RECORDS, None,
             connected=(IQN,))
 
+    def test_all_is_read_at_once(self):
+        """Whose the initiators are, if it has volumes, if it may go."""
+        inside = []
+        self.array.concurrently.side_effect = lambda first, second: (
+            inside.append(1), (first(), second()), inside.pop())[1]
+        for read in (self.registry.owners, self.array.mappings.is_mapped,
+                     self.registry.ours):
+            effect, result = read.side_effect, read.return_value
+            read.side_effect = lambda *args, _read=(effect, result): (
+                self.assertTrue(inside), _read[0] and _read[0](*args),
+                _read[1])[2]
+        self.disconnect()
+        self.assertEqual(3, self.array.concurrently.call_count)
+        self.assertIn('remove', self.events)
+
+    def test_it_cannot_be_read_whose_it_is(self):
+        """The host stays, and the log says so; the volume is unmapped."""
+        self.registry.ours.side_effect = rest.Unreachable('lost')
+        with self.assertLogs(detach.LOG.logger, 'WARNING') as logs:
+            self.disconnect()
+        self.assertIn(f'Host {HOST} has no volumes left', logs.output[0])
+        self.assertNotIn('remove', self.events)
+        self.zoning.report.assert_called_once_with({IQN})
+
+    def test_it_goes_during_the_look(self):
+        self.registry.ours.side_effect = rest.NotFound('gone')
+        with self.assertNoLogs(detach.LOG.logger, 'WARNING'):
+            self.disconnect()
+        self.assertNotIn('remove', self.events)
+
     def test_a_busy_host_is_not_looked_at_again(self):
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=True, busy=True)
