@@ -166,6 +166,7 @@ class Simulator:
 
     :param portals: addresses; the port is always 3260
     :ivar address: of its API, as ``port``
+    :ivar messages: lines that it has printed until it listened
     """
 
     # As the array tells it.
@@ -206,7 +207,9 @@ class Simulator:
 
     def _meet(self):
         """Wait until it listens, and read its names."""
+        self.messages = []
         for line in self.process.stdout:
+            self.messages.append(line)
             ready = _READY.fullmatch(line)
             if ready:
                 self.url = ready[1]
@@ -232,6 +235,14 @@ class Simulator:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
+
+    def files(self):
+        """The paths of the files that volumes are in."""
+        places = [self.directory / 'content', *(
+            place / 'files' for place in pathlib.Path(
+                f'/proc/{self.process.pid}/fd').iterdir())]
+        return [path for place in places if place.is_dir()
+                for path in place.rglob('*') if path.is_file()]
 
     def password(self, login='admin'):
         """The password that k2-sim generated at its first start."""

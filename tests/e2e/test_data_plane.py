@@ -261,8 +261,8 @@ class DataTests:
 
     def allocated(self):
         """Bytes that the contents occupy on the medium, slightly rounded."""
-        files = (self.simulator.directory / 'content').iterdir()
-        used = sum(path.stat().st_blocks * 512 for path in files)
+        used = sum(path.stat().st_blocks * 512
+                   for path in self.simulator.files())
         return round(used / iscsi.MIB) * iscsi.MIB
 
     def test_read_only(self):

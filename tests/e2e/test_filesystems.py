@@ -9,11 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """Copies that share their blocks, on file systems that can do that."""
 
+from concurrent import futures
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import ddt
@@ -21,6 +25,7 @@ import fixtures
 import testtools
 
 import k2_sim
+from tests import iscsi
 
 MIB = 2 ** 20
 # The smallest that XFS takes.
@@ -84,3 +89,188 @@ class TestReflink(testtools.TestCase):
         contents.remove(token)
         self.assertEqual(b'new' + data[3:],
                          contents.read(copy, MIB, len(data)))
+
+
+class TestOwnFilesystem(testtools.TestCase):
+    """A Btrfs of its own, made on whatever the state is on."""
+
+    def setUp(self):
+        super().setUp()
+        reason = iscsi.TGT.missing()
+        if reason:
+            self.skipTest(reason)
+        folder = self.useFixture(fixtures.TempDir()).path
+        self.simulator = iscsi.Simulator(f'{folder}/state')
+        self.image = self.simulator.directory / 'content.btrfs'
+
+    def start(self, with_btrfs=True):
+        """Start k2-sim; gives the volume that it has, 64 MiB."""
+        if with_btrfs and not self.has_btrfs():
+            self.skipTest('cannot mount a Btrfs here')
+        self.simulator.start()
+        self.addCleanup(self.simulator.kill)
+        self.assertEqual(with_btrfs, self.image.exists())
+        found = self.simulator.hits('volumes?name=v')
+        return found[0]['id'] if found else self.make_volume()
+
+    def has_btrfs(self):
+        return (os.geteuid() == 0 and os.access('/dev/loop-control', os.W_OK)
+                and shutil.which('mkfs.btrfs', path=f'{os.defpath}:/sbin')
+                and 'btrfs' in pathlib.Path('/proc/filesystems').read_text())
+
+    def make_volume(self):
+        self.group = self.simulator.call(
+            'POST', 'volume_groups', name='g', quota=0)['id']
+        return self.simulator.call(
+            'POST', 'volumes', name='v', size=65536, volume_group={
+                'ref': f'/volume_groups/{self.group}'})['id']
+
+    def attached(self, volume):
+        """A session of an initiator that sees the volume."""
+        host = {'ref': '/hosts/%s' % self.simulator.call(
+            'POST', 'hosts', name='h', type='Linux')['id']}
+        iqn = 'iqn.2026-01.org.example:h'
+        self.simulator.call('POST', 'host_iqns', iqn=iqn, host=host)
+        lun = self.simulator.call('POST', 'mappings', host=host, volume={
+            'ref': f'/volumes/{volume}'})['lun']
+        session = iscsi.Session(iscsi.Initiator(self.simulator, iqn), lun)
+        self.addCleanup(session.close)
+        return session
+
+    def loop_devices(self):
+        return subprocess.run(
+            ['losetup', '--associated', self.image], check=True, text=True,
+            capture_output=True, timeout=LIMIT).stdout
+
+    def allocated(self):
+        """Bytes that the whole file system takes."""
+        os.sync()
+        return self.image.stat().st_blocks * 512
+
+    def test_snapshot(self):
+        """Of a volume that a host writes to: it takes no space."""
+        volume = self.start()
+        session = self.attached(volume)
+        session.io('write -P 1 0 64M')
+        session.io('flush')
+        before = self.allocated()
+        self.assertGreater(before, 64 * MIB)
+        snapshot = self.simulator.call(
+            'POST', 'snapshots', short_name='s',
+            source={'ref': f'/volume_groups/{self.group}'},
+            retention_policy={'ref': '/retention_policies/3'})
+        self.assertLess(self.allocated() - before, 8 * MIB)
+        session.io('write -P 2 0 1M')
+        image, = self.simulator.hits(
+            f'volsnaps?snapshot.ref=/snapshots/{snapshot["id"]}')
+        self.assertEqual({1}, set(self.simulator.read(
+            'volsnaps', image['id'], 0, 16 * MIB)))
+        self.assertEqual({2}, set(self.simulator.read(
+            'volumes', volume, 0, MIB)))
+
+    def test_end(self):
+        """Nothing is mounted, and the data is there the next time."""
+        volume = self.start()
+        self.simulator.write('volumes', volume, 0, b'a')
+        self.assertNotEqual('', self.loop_devices())
+        self.assertEqual((0, ''), self.simulator.stop())
+        self.assertEqual('', self.loop_devices())
+        self.start()
+        self.assertEqual(b'a', self.simulator.read('volumes', volume, 0, 1))
+
+    def test_sudden_end(self):
+        volume = self.start()
+        for number in range(5):
+            self.simulator.write('volumes', volume, number, b'a')
+            self.simulator.stop(signal.SIGKILL)
+            self.start()
+        self.assertEqual(b'aaaaa', self.simulator.read(
+            'volumes', volume, 0, 5))
+        self.simulator.stop(signal.SIGKILL)
+        iscsi.wait_until(lambda: not self.loop_devices(), 'the end')
+
+    def test_files_of_before(self):
+        """They stay where they are, and k2-sim says what that means."""
+        (self.simulator.directory / 'content').mkdir(parents=True)
+        self.start(with_btrfs=False)
+        self.assertIn(
+            'k2-sim: writes of hosts wait while a snapshot is made, the longer'
+            f' the more data there is: {self.simulator.directory}/content is'
+            ' not on Btrfs; begin with a new state directory, or mount a Btrfs'
+            ' there\n', self.simulator.messages)
+
+    def test_content_that_is_not_mounted(self):
+        """It is not replaced by a Btrfs without the volumes."""
+        content = self.simulator.directory / 'content'
+        content.mkdir(parents=True)
+        self.simulator.write(
+            'volumes', self.start(with_btrfs=False), 0, b'a')
+        self.simulator.stop()
+        away = content.with_name('away')
+        content.rename(away)
+        content.mkdir()
+        error = self.assertRaises(iscsi.NotStarted, self.simulator.start)
+        self.assertIn(f'{content} has none of the 1 files', str(error))
+        content.rmdir()
+        away.rename(content)
+        self.assertEqual(b'a', self.simulator.read(
+            'volumes', self.start(with_btrfs=False), 0, 1))
+
+    def test_image_that_is_not_ours(self):
+        volume = self.start()
+        self.simulator.write('volumes', volume, 0, b'a')
+        self.simulator.stop()
+        good = self.image.rename(self.image.with_name('good'))
+        with self.image.open('xb') as file:
+            file.truncate(8 * 2 ** 30)
+        error = self.assertRaises(iscsi.NotStarted, self.simulator.start)
+        self.assertIn(f'cannot mount {self.image}: ', str(error))
+        subprocess.run(['mkfs.btrfs', '-q', self.image], check=True,
+                       capture_output=True, timeout=LIMIT,
+                       env={'PATH': f'{os.defpath}:/sbin'})
+        error = self.assertRaises(iscsi.NotStarted, self.simulator.start)
+        self.assertIn(f'{self.image} has none of the 1 files', str(error))
+        good.rename(self.image)
+        self.start()
+        self.assertEqual(b'a', self.simulator.read('volumes', volume, 0, 1))
+
+    def test_link_to_the_state_directory(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / 'deep' / 'deeper').mkdir(parents=True)
+        (folder / 'link').symlink_to(folder / 'deep' / 'deeper')
+        self.simulator = iscsi.Simulator(folder / 'link' / 'state')
+        self.image = self.simulator.directory / 'content.btrfs'
+        session = self.attached(self.start())
+        self.assertIn('wrote', session.io('write -P 1 0 1M'))
+
+    def test_two_at_once(self):
+        """One of them starts, and its file system has one device."""
+        if not self.has_btrfs():
+            self.skipTest('cannot mount a Btrfs here')
+        both = [iscsi.Simulator(self.simulator.directory) for _ in range(2)]
+
+        def start(simulator):
+            with contextlib.suppress(iscsi.NotStarted):
+                simulator.start()
+                return simulator
+
+        with futures.ThreadPoolExecutor() as pool:
+            winners = list(filter(None, pool.map(start, both)))
+        for winner in winners:
+            self.addCleanup(winner.kill)
+        self.assertEqual(1, len(winners))
+        self.assertEqual(1, self.loop_devices().count('/dev/loop'))
+        self.assertNotIn('content', os.listdir(self.simulator.directory))
+
+    def test_user_namespace(self):
+        """Nobody there may mount: it works, and says what that means."""
+        plane = iscsi.Tgt()
+        plane.wrapper = ['unshare', '--user', '--map-root-user']
+        self.simulator.plane = plane
+        reason = plane.missing()
+        if reason:
+            self.skipTest(reason)
+        session = self.attached(self.start(with_btrfs=False))
+        self.assertIn('wrote', session.io('write -P 1 0 1M'))
+        self.assertIn('k2-sim: writes of hosts wait', ''.join(
+            self.simulator.messages))

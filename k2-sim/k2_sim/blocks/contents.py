@@ -14,10 +14,12 @@
 
 A token stands for the data of a volume, or of its image in a snapshot or
 view. It is globally unique: the same token on two arrays is the same data.
-This module does not know which rows have which token.
+This module does not know which rows have which token. On Btrfs each file is
+in a subvolume of its own, so that a copy takes the same time for any size.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
@@ -28,8 +30,10 @@ import os
 import pathlib
 import re
 import threading
+import time
 import uuid
 
+from k2_sim.blocks import btrfs
 from k2_sim import errors
 
 # Of linux/fs.h and linux/falloc.h.
@@ -42,6 +46,12 @@ FORM = r'\A[0-9a-f]{32}\Z'
 _MODE = 0o600
 _CHUNK = 2 ** 20
 BLOCK = 4096
+# The file of a token in its subvolume.
+_DATA = 'data'
+# How often to write to disk what is written meanwhile, and the seconds of
+# the last time.
+_FLUSHES = 4
+_QUICK = 0.03
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64,
@@ -51,7 +61,8 @@ _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64,
 class Contents:
     """The files in a directory, which is made if it is missing.
 
-    All sizes and offsets are in bytes. is_new: whether it was missing. live:
+    All sizes and offsets are in bytes. shown: its name in messages, if that
+    is another one. is_new: whether it was missing. live:
     tokens of files that change without a call of this class, because
     initiators write to them. busy: tokens of files with a write in
     progress. pause: gives a context in which initiators do not write; the
@@ -60,8 +71,10 @@ class Contents:
     Raises StateError when a file or the directory cannot be used.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, directory: str | os.PathLike[str],
+                 shown: pathlib.Path | None = None) -> None:
         self.directory = pathlib.Path(directory)
+        self.shown = shown or self.directory
         self.live: set[str] = set()
         self.busy: set[str] = set()
         self.pause: Callable[
@@ -75,8 +88,8 @@ class Contents:
         with self._explained('use'):
             self.is_new = not self.directory.exists()
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._tokens = {path.name for path in self.directory.iterdir()
-                            if re.fullmatch(FORM, path.name)}
+            self._has_subvolumes = btrfs.is_on(self.directory)
+            self._tokens = set(self._found())
         # Unused, and not deleted yet.
         self._removing: set[str] = set()
 
@@ -86,8 +99,25 @@ class Contents:
         try:
             yield
         except (OSError, OverflowError) as exc:
+            reason = getattr(exc, 'strerror', None) or exc
+            if getattr(exc, 'errno', None) == errno.EROFS:
+                reason = (f'{reason}; after an error, as of a full disk, free'
+                          ' space and start k2-sim again')
             raise errors.StateError(f'cannot {wanted} contents in'
-                                    f' {self.directory}: {exc}') from exc
+                                    f' {self.shown}: {reason}') from exc
+
+    def _found(self) -> Iterator[str]:
+        """The tokens that have a file."""
+        for place in self.directory.iterdir():
+            if not re.fullmatch(FORM, place.name):
+                continue
+            if place.is_dir() and not (place / _DATA).exists():
+                # As a process that was killed leaves it, and a snapshot of
+                # the directory, which has no subvolumes.
+                with contextlib.suppress(OSError):
+                    place.rmdir()
+            else:
+                yield place.name
 
     def tokens(self) -> set[str]:
         """All tokens that have a file."""
@@ -116,6 +146,11 @@ class Contents:
 
         Raises ValueError for an invalid token.
         """
+        place = self._place(token)
+        return place / _DATA if place.is_dir() else place
+
+    def _place(self, token: str) -> pathlib.Path:
+        """The file of a token, or the subvolume that it is in."""
         if not re.fullmatch(FORM, token):
             raise ValueError(f'no token of a file: {token!r}')
         return self.directory / token
@@ -192,6 +227,27 @@ class Contents:
         with self._explained('read'):
             return self.path(token).stat().st_blocks * 512
 
+    def flush(self, tokens: Collection[str]) -> None:
+        """Write files to disk, so that little is left to do for clone().
+
+        Initiators go on writing meanwhile.
+        """
+        with self._explained('write'):
+            for _ in range(_FLUSHES):
+                begin = time.monotonic()
+                self._sync(tokens)
+                if time.monotonic() - begin < _QUICK:
+                    return
+
+    def _sync(self, tokens: Collection[str]) -> None:
+        if self._has_subvolumes:
+            # The metadata, too.
+            btrfs.sync(self.directory)
+            return
+        for token in filter(self.has, tokens):
+            with self._open(token, os.O_RDONLY) as file:
+                os.fdatasync(file)
+
     def clone(self, token: str, size: int = 0) -> str:
         """A new token with the same data, on disk; '' is empty.
 
@@ -201,14 +257,31 @@ class Contents:
         new = uuid.uuid4().hex
         with self._explained('copy'):
             try:
-                self._fill(new, token, size)
+                if token and self._has_subvolumes \
+                        and self._place(token).is_dir():
+                    self._branch(new, token, size)
+                else:
+                    self._fill(new, token, size)
             except BaseException:
-                self.path(new).unlink(missing_ok=True)
+                self._delete(new)
                 raise
         self._tokens.add(new)
         return new
 
+    def _branch(self, new: str, token: str, size: int) -> None:
+        """Copy a subvolume."""
+        btrfs.snapshot(self._place(token), self._place(new))
+        with self._changed_lock:
+            self._changed.add(new)
+        if self.path(new).stat().st_size < size:
+            with self._open(new, os.O_RDWR) as target:
+                _grow(target, size)
+                os.fsync(target)
+
     def _fill(self, new: str, token: str, size: int) -> None:
+        """Copy a file."""
+        if self._has_subvolumes:
+            btrfs.create(self._place(new))
         with self._open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL) as target:
             if token:
                 with self._open(token, os.O_RDONLY) as source:
@@ -216,6 +289,16 @@ class Contents:
             _grow(target, size)
             os.fsync(target)
         self._sync_directory()
+
+    def _delete(self, token: str) -> None:
+        """Delete the file of a token, and its subvolume, if they exist."""
+        place = self._place(token)
+        if place.is_dir():
+            (place / _DATA).unlink(missing_ok=True)
+            # An empty one is removed like any directory.
+            place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
 
     def _sync_directory(self) -> None:
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -232,6 +315,8 @@ class Contents:
         """
         new = uuid.uuid4().hex
         with self._explained('rename'):
+            if self._place(token).is_dir():
+                return ''
             try:
                 os.link(self.path(token), self.path(new))
             except OSError as exc:
@@ -247,7 +332,7 @@ class Contents:
         with self._explained('write'):
             with self._open(old, os.O_RDWR) as file:
                 os.fsync(file)
-            self.path(old).rename(self.path(new))
+            self._place(old).rename(self._place(new))
             self._sync_directory()
         self._tokens.discard(old)
         self._tokens.add(new)
@@ -261,7 +346,7 @@ class Contents:
         """Delete a file, if it exists."""
         self.forget(token)
         with self._explained('remove'):
-            self.path(token).unlink(missing_ok=True)
+            self._delete(token)
         self._removing.discard(token)
 
     def changes(self, token: str, base: str) -> Iterator[tuple[int, bytes]]:

@@ -23,6 +23,7 @@ import sys
 import k2_sim
 from k2_sim.adapters import server
 from k2_sim.adapters import tls
+from k2_sim.blocks import filesystem
 from k2_sim.config.passwords import Passwords
 from k2_sim.config import reading
 from k2_sim.config.settings import Peers
@@ -105,7 +106,12 @@ def prepare(settings: Settings, directory: pathlib.Path,
         say(line)
     _check_exposure(listener, passwords)
     data_plane = _data_plane(settings, directory)
-    array = _array(settings, directory, passwords, data_plane)
+    place = filesystem.place(directory, data_plane is not None, stack)
+    if place.drawback:
+        say('k2-sim: writes of hosts wait while a snapshot is made, the longer'
+            f' the more data there is: {place.drawback}')
+    array = _array(settings, directory, passwords, data_plane,
+                   k2_sim.Contents(place.directory, place.shown))
     stack.callback(array.close)
     (directory / MADE).touch(mode=0o600)
     if saved is not None:
@@ -206,7 +212,8 @@ def _data_plane(settings: Settings, directory: pathlib.Path
 
 
 def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
-           data_plane: k2_sim.DataPlane | None) -> k2_sim.Array:
+           data_plane: k2_sim.DataPlane | None,
+           contents: k2_sim.Contents) -> k2_sim.Array:
     first, *others = known.users()
     behaviors = {**settings.behaviors, 'rate_limit': settings.rate_limit}
     if data_plane is not None and settings.data_plane == 'tgt':
@@ -218,8 +225,7 @@ def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
             password=first.password, users=others,
             control_user=known.controller(), flex=known.flex(),
             seed=settings.random_seed, seeding=settings.seed,
-            behaviors=behaviors,
-            contents=k2_sim.Contents(directory / 'content'))
+            behaviors=behaviors, contents=contents)
     except k2_sim.ApiError as exc:
         raise StartError(f'cannot make the new state: {exc}') from exc
     array.control.set_latency(settings.latency)

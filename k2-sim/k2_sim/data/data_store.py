@@ -88,10 +88,9 @@ class DataStore:
         if (self._counts and not contents.is_new
                 and self._counts.keys().isdisjoint(contents.tokens())):
             raise errors.StateError(
-                f'{contents.directory} has none of the {len(self._counts)}'
+                f'{contents.shown} has none of the {len(self._counts)}'
                 ' files that the state names: mount what belongs there, or'
-                ' remove the directory to go on with volumes that read as'
-                ' zeros')
+                ' remove it to go on with volumes that read as zeros')
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
@@ -126,7 +125,7 @@ class DataStore:
         if missing:
             LOG.warning('The data of %s volumes and images is not in %s:'
                         ' they read as zeros', len(missing),
-                        self.contents.directory)
+                        self.contents.shown)
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
         """The token of a row, which no other row has ever had.
@@ -238,10 +237,13 @@ class DataStore:
         """
         if not context.unfrozen:
             return
-        until.enter_context(self.contents.writing)
         with contextlib.ExitStack() as stack:
             for token in context.unfrozen:
                 stack.enter_context(self.pinned(lambda: token))
+            if not context.copies:
+                # Later rounds must not keep writes waiting for it.
+                self.contents.flush(context.unfrozen)
+            until.enter_context(self.contents.writing)
             stack.enter_context(self.contents.quiesced())
             for token in filter(self.contents.has, context.unfrozen):
                 copy = self.contents.clone(token)

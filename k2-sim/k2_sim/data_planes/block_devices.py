@@ -31,20 +31,12 @@ import pathlib
 import struct
 import time
 
+from k2_sim.blocks import loop_devices
 from k2_sim.data_planes import base
 from k2_sim.data_planes import counters
 
-LOOP_CONTROL = pathlib.Path('/dev/loop-control')
 MAPPER_CONTROL = pathlib.Path('/dev/mapper/control')
 _SECTOR = 512
-# From linux/loop.h.
-_LOOP_CTL_GET_FREE = 0x4C82
-_LOOP_CONFIGURE = 0x4C0A
-_AUTOCLEAR = 4
-# struct loop_config: fd, block_size, loop_info64 with lo_flags, reserved.
-_LOOP_CONFIG = struct.Struct('=II 5Q 3I I 64s 64s 32s 2Q 64x')
-# Another process may take the free device first.
-_LOOP_TRIES = 100
 # From linux/dm-ioctl.h; struct dm_ioctl and struct dm_target_spec.
 _HEAD = struct.Struct('=3I I I I i I I 4x Q 128s 129s 7x')
 _TARGET = struct.Struct('=Q Q i I 16s')
@@ -113,8 +105,8 @@ class Disks:
             if is_new:
                 _call(_CREATE, name)
             try:
-                with _loop(path) as number:
-                    _call(_LOAD, name, table=_linear(number, size))
+                with loop_devices.attached(path) as device:
+                    _call(_LOAD, name, table=_linear(device, size))
                     _call(_SUSPEND, name)
             except BaseException:
                 if is_new:
@@ -170,46 +162,10 @@ def _explained(wanted: str) -> Iterator[None]:
         raise base.DataPlaneError(f'cannot {wanted}: {exc.strerror}') from exc
 
 
-@contextlib.contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _loop(path: pathlib.Path) -> Iterator[str]:
-    """The number of a loop device that is detached on its last close."""
-    for _ in range(_LOOP_TRIES):
-        with _opened(LOOP_CONTROL) as control:
-            free = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
-        with _opened(f'/dev/loop{free}') as device:
-            if _is_attached(device, path):
-                number = os.fstat(device).st_rdev
-                yield f'{os.major(number)}:{os.minor(number)}'
-                return
-    raise base.DataPlaneError('there is no free loop device')
-
-
-def _is_attached(device: int, path: pathlib.Path) -> bool:
-    """Attach a loop device to a file, unless another process has taken it."""
-    with _opened(path) as file:
-        try:
-            fcntl.ioctl(device, _LOOP_CONFIGURE, _LOOP_CONFIG.pack(
-                file, _SECTOR, *[0] * 5, *[0] * 3, _AUTOCLEAR,
-                os.fsencode(path.name)[:63], b'', b'', 0, 0))
-        except OSError as exc:
-            if exc.errno != errno.EBUSY:
-                raise
-            return False
-    return True
-
-
-def _linear(device: str, size: int) -> bytes:
+def _linear(device: int, size: int) -> bytes:
     """The table of a device that maps the first bytes of another one."""
-    text = f'{device} 0\0'.encode()
+    number = os.fstat(device).st_rdev
+    text = f'{os.major(number)}:{os.minor(number)} 0\0'.encode()
     text += bytes(-len(text) % 8)
     return _TARGET.pack(0, size // _SECTOR, 0, _TARGET.size + len(text),
                         b'linear') + text
@@ -224,7 +180,7 @@ def _call(command: int, name: str = '', flags: int = 0, table: bytes = b'',
     request = bytearray(_HEAD.pack(
         *_VERSION, _HEAD.size + len(table) + room, _HEAD.size, bool(table),
         0, flags, 0, 0, name.encode(), b'') + table + bytes(room))
-    with _opened(MAPPER_CONTROL) as control:
+    with loop_devices.opened(MAPPER_CONTROL) as control:
         fcntl.ioctl(control, _IOCTL | command, request)
     return request
 

@@ -32,6 +32,7 @@ import shutil
 import subprocess  # nosec B404
 from typing import TextIO
 
+from k2_sim.blocks import loop_devices
 from k2_sim.data_planes import backstores
 from k2_sim.data_planes import base
 from k2_sim.data_planes import block_devices
@@ -239,7 +240,7 @@ def check() -> None:
             'configfs is not mounted, or this kernel has none; try: mount -t'
             f' configfs configfs {configfs.MOUNT}')
     for path, module in ((configfs.MOUNT / 'target', 'target_core_mod'),
-                         (block_devices.LOOP_CONTROL, 'loop'),
+                         (loop_devices.LOOP_CONTROL, 'loop'),
                          (block_devices.MAPPER_CONTROL, 'dm_mod')):
         if not path.exists():
             raise base.UnavailableError(

@@ -270,7 +270,8 @@ class TgtDataPlane:
 
     def _path(self, lun: base.Lun) -> str:
         """Path relative to the daemon's directory: it may have no comma."""
-        return os.path.relpath(lun.path, self._daemon.directory)
+        return os.path.relpath(
+            lun.path, os.path.realpath(self._daemon.directory))
 
     def _add_initiators(self, wanted: set[str]) -> None:
         for name in sorted(wanted - self._served.initiators):

@@ -12,7 +12,9 @@
 """Files behind tokens, on several kinds of file systems."""
 
 import errno
+import itertools
 import os
+import shutil
 from unittest import mock
 
 import ddt
@@ -54,6 +56,12 @@ class TestCopies(ContentsTest):
     def patch(self, target, name, action):
         return self.useFixture(fixtures.MockPatchObject(
             target, name, autospec=True, side_effect=action)).mock
+
+    def test_flush(self):
+        """What was written is on disk; a missing file does not matter."""
+        sync = self.patch(os, 'fdatasync', lambda file: None)
+        self.contents.flush([self.token, 'd' * 32])
+        sync.assert_called_once()
 
     def test_by_sharing_blocks(self):
         """From the old file to the new one, and nothing else is copied."""
@@ -257,3 +265,122 @@ class TestMedium(ContentsTest):
     def test_what_has_arrived(self):
         self.contents.rename(self.token, 'a' * 32)
         self.assert_synced(self.token, '')
+
+
+class TestSubvolumes(base.DirectoryTest):
+    """On a Btrfs that is a fake."""
+
+    def setUp(self):
+        super().setUp()
+        self.calls = []
+        self.useFixture(fixtures.MockPatchObject(
+            contents.btrfs, 'is_on', autospec=True, return_value=True))
+        for name, action in (('create', os.mkdir),
+                             ('snapshot', shutil.copytree),
+                             ('sync', lambda path: None)):
+            self.useFixture(fixtures.MockPatchObject(
+                contents.btrfs, name, autospec=True,
+                side_effect=self.noted(name, action)))
+        # It is not copied in any other way.
+        self.copy = self.useFixture(fixtures.MockPatchObject(
+            contents, '_copy', autospec=True,
+            side_effect=AssertionError)).mock
+        self.contents = k2_sim.Contents(self.directory)
+        self.token = self.contents.clone('', 2 * MIB)
+        self.contents.write(self.token, MIB, b'old')
+
+    def noted(self, name, action):
+        def play(*paths):
+            self.calls.append(name)
+            action(*paths)
+        return play
+
+    def test_one_for_each_file(self):
+        self.assertEqual(['create'], self.calls)
+        self.assertEqual(self.directory / self.token / 'data',
+                         self.contents.path(self.token))
+
+    def test_copy(self):
+        self.contents.changed()
+        new = self.contents.clone(self.token)
+        self.assertEqual(['create', 'snapshot'], self.calls)
+        self.assertEqual({new}, self.contents.changed())
+        self.contents.write(new, MIB, b'new')
+        self.assertEqual(b'old', self.contents.read(self.token, MIB, 3))
+        self.assertEqual(2 * MIB, self.contents.size(new))
+
+    def test_copy_that_is_larger(self):
+        new = self.contents.clone(self.token, 5 * MIB)
+        self.assertEqual(5 * MIB, self.contents.size(new))
+        self.assertEqual(b'old', self.contents.read(new, MIB, 3))
+
+    def test_copy_that_fails(self):
+        """Nothing is left of it."""
+        self.useFixture(fixtures.MockPatchObject(
+            contents, '_grow', autospec=True,
+            side_effect=OSError(errno.ENOSPC, 'No space left on device')))
+        for token in (self.token, ''):
+            self.assertRaises(k2_sim.StateError, self.contents.clone, token,
+                              5 * MIB)
+        self.assertEqual([self.token], os.listdir(self.directory))
+        self.assertEqual({self.token}, self.contents.tokens())
+
+    def test_file_of_before(self):
+        """A file without a subvolume is copied into one."""
+        plain = 'a' * 32
+        (self.directory / plain).write_bytes(b'plain')
+        self.copy.side_effect = None
+        again = k2_sim.Contents(self.directory)
+        self.assertEqual({self.token, plain}, again.tokens())
+        self.assertEqual(b'plain', again.read(plain, 0, 5))
+        new = again.clone(plain, MIB)
+        self.copy.assert_called_once()
+        self.assertEqual('data', again.path(new).name)
+        again.remove(plain)
+        self.assertEqual({self.token, new}, set(os.listdir(self.directory)))
+
+    def test_no_second_name(self):
+        """A copy costs nothing, so none is needed."""
+        self.assertEqual('', self.contents.link(self.token))
+        self.assertEqual([self.token], os.listdir(self.directory))
+
+    def test_rename(self):
+        new = 'b' * 32
+        self.contents.rename(self.token, new)
+        self.assertEqual(b'old', self.contents.read(new, MIB, 3))
+        self.assertEqual([new], os.listdir(self.directory))
+
+    def test_removal(self):
+        self.contents.remove(self.token)
+        self.assertEqual([], os.listdir(self.directory))
+        self.contents.remove(self.token)
+
+    def test_half_a_file(self):
+        """As a crash leaves it."""
+        (self.directory / ('c' * 32)).mkdir()
+        again = k2_sim.Contents(self.directory)
+        self.assertEqual({self.token}, again.tokens())
+        self.assertEqual([self.token], os.listdir(self.directory))
+
+    def test_read_only(self):
+        """As Btrfs becomes after an error."""
+        self.useFixture(fixtures.MockPatch('os.pwrite', side_effect=OSError(
+            errno.EROFS, 'Read-only file system')))
+        shown = k2_sim.Contents(self.directory, '/shown')
+        error = self.assertRaises(
+            k2_sim.StateError, shown.write, self.token, 0, b'x')
+        self.assertEqual(
+            'cannot write contents in /shown: Read-only file system; after an'
+            ' error, as of a full disk, free space and start k2-sim again',
+            str(error))
+
+    def test_flush(self):
+        """Until little is left to do, but not for ever."""
+        times = iter([0, 1, 1, 1.5, 2, 2.01])
+        self.useFixture(fixtures.MockPatch(
+            'time.monotonic', side_effect=lambda: next(times)))
+        self.contents.flush({self.token})
+        self.assertEqual(['create', 'sync', 'sync', 'sync'], self.calls)
+        times = itertools.count()
+        self.contents.flush({self.token})
+        self.assertEqual(3 + 4, self.calls.count('sync'))

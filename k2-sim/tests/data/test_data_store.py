@@ -310,8 +310,8 @@ class TestStart(DataStoreTest):
         error = self.assertRaises(k2_sim.StateError, self.open)
         self.assertEqual(
             f'{self.contents.directory} has none of the 1 files that the'
-            ' state names: mount what belongs there, or remove the directory'
-            ' to go on with volumes that read as zeros', str(error))
+            ' state names: mount what belongs there, or remove it to go'
+            ' on with volumes that read as zeros', str(error))
         self.contents.directory.rmdir()
         away.rename(self.contents.directory)
         self.open()
