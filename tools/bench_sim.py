@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
 import dataclasses
+import itertools
 import json
 import multiprocessing
 import os
@@ -42,6 +43,7 @@ import uvloop
 import k2_sim
 from k2_sim.adapters import tls
 from tools import bench_client
+from tools import bench_snapshots
 
 _PER_GROUP = 25
 # Groups of one volume each.
@@ -51,6 +53,9 @@ _EMPTY = 1000
 _ROOM = 32
 _START_SECONDS = 2.0
 _MEGABYTES = 300
+# Of data in a snapshot, and the longest that it and a write may take.
+_MEBIBYTES = 1024
+_WRITE_SECONDS = 0.2
 # The first id of a volume on a new array, which has a control volume.
 _FIRST_VOLUME = 31
 # How long a client has to start and connect.
@@ -313,6 +318,24 @@ def _results(path: pathlib.Path, volumes: int, seconds: float
                      is_least=False)
 
 
+def _snapshots(path: pathlib.Path) -> Iterator[Result]:
+    """Yield the rows for snapshots of data that a host changes."""
+    reason = bench_snapshots.missing()
+    if reason:
+        print(f'snapshots of data: not measured, {reason}')
+        return
+    kind = subprocess.run(  # nosec B603 B607
+        ['stat', '--file-system', '--format=%T', path], check=True,
+        stdout=subprocess.PIPE, text=True).stdout.strip()
+    found = bench_snapshots.measure(path / 'state', _MEBIBYTES)
+    yield Result('snapshot of 1 GiB', _WRITE_SECONDS, found.snapshot, 's',
+                 is_least=False, note=f'on {kind}, while a host writes')
+    yield Result('longest write then', _WRITE_SECONDS, found.write, 's',
+                 is_least=False, note=f'otherwise {found.without:.2f} s')
+    if found.drawback:
+        print(found.drawback)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -331,7 +354,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = pathlib.Path(name)
         _seed(path, options.volumes)
         is_met = True
-        for result in _results(path, options.volumes, options.seconds):
+        for result in itertools.chain(
+                _results(path, options.volumes, options.seconds),
+                _snapshots(path)):
             print(result.line(), flush=True)
             is_met = is_met and result.is_met
     return 0 if is_met else 1

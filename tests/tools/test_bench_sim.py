@@ -14,12 +14,15 @@
 
 import contextlib
 import io
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
 import ddt
 
 from tools import bench_sim
+from tools import bench_snapshots
 
 
 @ddt.ddt
@@ -41,6 +44,8 @@ class TestRun(unittest.TestCase):
         """All rows are printed; a missed goal sets the exit status."""
         output = io.StringIO()
         with mock.patch.object(bench_sim, '_LEAD_SECONDS', 0.1), \
+                mock.patch.object(bench_sim, '_snapshots', autospec=True,
+                                  return_value=iter(())), \
                 contextlib.redirect_stdout(output):
             status = bench_sim.main(['--volumes', '150', '--seconds', '0.05'])
         text = output.getvalue()
@@ -50,3 +55,47 @@ class TestRun(unittest.TestCase):
                      'beside a search', 'beside a sort, p99',
                      'beside a large page', 'most memory'):
             self.assertIn(name, text)
+
+
+class TestSnapshots(unittest.TestCase):
+
+    def rows(self, drawback='', **replaced):
+        """The rows, and what is printed beside them."""
+        output = io.StringIO()
+        measured = bench_snapshots.Measured(0.1, 0.3, 0.04, drawback)
+        with mock.patch.multiple(
+                bench_snapshots, **{
+                    'missing': lambda: '',
+                    'measure': lambda path, mebibytes: measured, **replaced}
+        ), contextlib.redirect_stdout(output):
+            found = list(bench_sim._snapshots(pathlib.Path('/')))
+        return found, output.getvalue()
+
+    def test_rows(self):
+        (snapshot, write), text = self.rows()
+        self.assertEqual((0.1, True), (snapshot.measured, snapshot.is_met))
+        self.assertEqual((0.3, False), (write.measured, write.is_met))
+        self.assertEqual('otherwise 0.04 s', write.note)
+        self.assertEqual('', text)
+
+    def test_drawback(self):
+        """Why a goal is missed on another file system."""
+        self.assertIn('because', self.rows('because')[1])
+
+    def test_nothing_to_measure_with(self):
+        found, text = self.rows(missing=lambda: 'needs tgt')
+        self.assertEqual([], found)
+        self.assertIn('snapshots of data: not measured, needs tgt', text)
+
+
+class TestMeasure(unittest.TestCase):
+    """With a real array, and a real initiator."""
+
+    def test_small(self):
+        if bench_snapshots.missing():
+            self.skipTest(bench_snapshots.missing())
+        with tempfile.TemporaryDirectory() as path, mock.patch.object(
+                bench_snapshots, '_BETWEEN_SECONDS', 0.05):
+            found = bench_snapshots.measure(pathlib.Path(path, 'state'), 64)
+        for seconds in found[:3]:
+            self.assertGreater(seconds, 0)
