@@ -81,7 +81,7 @@ def _measure(simulator: iscsi.Simulator, mebibytes: int) -> Measured:
         writer.stop()
         session.close()
     drawbacks = [line for line in simulator.messages
-                 if 'writes of hosts wait' in line]
+                 if 'host writes wait' in line]
     return Measured(slowest, write, without, ''.join(drawbacks).strip())
 
 

@@ -41,6 +41,7 @@ from cinder_k2 import rest
 from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
+_Ours: typing.TypeAlias = rest.Host | rest.RestError | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,7 +268,7 @@ class Detach:
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle, busy=bool(busy))
         for host in idle:
-            self._remove_idle(self._ours(host), known[host],
+            self._remove_idle(host, self._ours(host), known[host],
                               sought.initiators)
         if busy:
             return Disconnected()
@@ -302,22 +303,28 @@ class Detach:
         owners, idle = self._array.concurrently(
             lambda: self._hosts.registry.owners(sought, unsettled) or {},
             lambda: self._idle(unsettled))
-        for host in idle.keys() & owners.keys():
-            self._remove_idle(idle[host], owners[host], sought.initiators)
         is_idle = all(
             host in idle or host not in unsettled
             and not self._array.mappings.is_mapped(host) for host in owners)
+        for host in idle.keys() & owners.keys():
+            self._remove_idle(host, idle[host], owners[host],
+                              sought.initiators)
         if is_idle and not all(each.busy for each in waiting):
             self._zoning.now_idle(list(sought.initiators))
         return is_idle
 
-    def _idle(self, hosts: Iterable[int]) -> dict[int, rest.Host | None]:
-        """Hosts without volumes, by id; as ``_ours`` has them."""
+    def _idle(self, hosts: Iterable[int]) -> dict[int, _Ours]:
+        """Hosts without volumes, by id, as ``_ours`` returns them."""
         idle = {}
         for host in hosts:
-            is_mapped, ours = self._array.concurrently(
-                functools.partial(self._array.mappings.is_mapped, host),
-                functools.partial(self._ours, host))
+            try:
+                is_mapped, ours = self._array.concurrently(
+                    functools.partial(self._array.mappings.is_mapped, host),
+                    functools.partial(self._ours, host))
+            except (rest.Refused, rest.NotFound) as error:
+                # It may be gone, as is to be seen from the initiators.
+                _warn_stays(host, error)
+                continue
             if not is_mapped:
                 idle[host] = ours
         return idle
@@ -401,41 +408,45 @@ class Detach:
 
     def _remove_unknown(self, host: int) -> None:
         """Remove a host without volumes whose initiators are not known."""
-        registry = self._hosts.registry
         try:
             ours, has = self._array.concurrently(
-                lambda: registry.ours(host), lambda: registry.initiators(host))
+                lambda: self._ours(host),
+                lambda: self._hosts.registry.initiators(host))
         except rest.RestError as error:
             _warn_stays(host, error)
             return
-        self._remove_idle(ours, has)
+        self._remove_idle(host, ours, has)
 
-    def _ours(self, host: int) -> rest.Host | None:
-        """A host that the driver once made; None if that is not known."""
+    def _ours(self, host: int) -> _Ours:
+        """A host that the driver once made; None if it did not, or is gone.
+
+        The error where that cannot be read, which matters only for a host
+        without volumes.
+        """
         try:
             return self._hosts.registry.ours(host)
         except rest.NotFound:
             return None
         except rest.RestError as error:
-            _warn_stays(host, error)
-            return None
+            return error
 
-    def _remove_idle(self, ours: rest.Host | None,
-                     has: Mapping[str, int],
+    def _remove_idle(self, host: int, ours: _Ours, has: Mapping[str, int],
                      connected: Iterable[str] = ()) -> None:
         """Remove a host without volumes, if the driver once made it.
 
-        :param ours: the host; None if it is not the driver's
+        :param ours: the host, as ``_ours`` returns it
         :param has: as the initiators of ``hosts.remove``
         :param connected: as for ``hosts.remove``
         """
         if ours is None:
             return
         try:
+            if isinstance(ours, rest.RestError):
+                raise ours
             host_flows.remove(self._array, self._hosts.registry, ours, has,
                               self._chap, connected=connected)
         except rest.RestError as error:
-            _warn_stays(ours.id, error)
+            _warn_stays(host, error)
 
 
 def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:

@@ -42,6 +42,12 @@ _SHARE = 0.9
 _LEAST, _MOST = 4 * 2 ** 30, 15 * 2 ** 40
 # Seconds.
 _LIMIT = 60.0
+_DAMAGED = '; if it is damaged, restore it from a copy'
+_ADVICE = {
+    errno.EPERM: '; start k2-sim as root',
+    errno.EACCES: '; start k2-sim as root',
+    errno.EEXIST: '; a copy of it is in use, stop that first',
+    **dict.fromkeys((errno.EINVAL, errno.EIO, errno.EUCLEAN), _DAMAGED)}
 
 
 class Place(NamedTuple):
@@ -66,23 +72,32 @@ def place(state: pathlib.Path, is_served: bool, stack: contextlib.ExitStack
     is_served: whether initiators write to them; without any, a new state
     needs no Btrfs. Raises StateError if what is there cannot be used.
     """
-    state = state.absolute()
-    plain, image = state / PLAIN, state / IMAGE
+    shown = state.absolute()
     try:
-        if is_served or image.exists():
-            _lock(state, stack)
-        if image.exists():
-            return Place(_existing(image, plain, stack), image)
+        # The data plane forms relative paths.
+        state = state.resolve()
+        plain, image = state / PLAIN, state / IMAGE
+        # A link to what is not mounted is not the same as nothing.
+        if os.path.lexists(image):
+            return Place(_existing(image, plain, stack), shown / IMAGE)
         if not is_served:
-            return Place(plain, plain)
-        return _new(image, plain, stack)
+            return Place(plain, shown / PLAIN)
+        drawback = _drawback(plain)
+        if drawback is None:
+            return Place(_made(image, stack), shown / IMAGE)
+    except _FailedError as exc:
+        drawback = str(exc)
     except OSError as exc:
-        raise errors.StateError(f'cannot use {state}: {_reason(exc)}'
+        raise errors.StateError(f'cannot use {shown}: {_reason(exc)}'
                                 ) from exc
+    return Place(plain, shown / PLAIN, drawback)
 
 
-def _lock(state: pathlib.Path, stack: contextlib.ExitStack) -> None:
-    """Keep others from mounting, or making, the same file system."""
+def lock(state: pathlib.Path, stack: contextlib.ExitStack) -> None:
+    """Keep other processes from a state directory until the stack ends.
+
+    Two would mount, or make, the same file system. Raises StateError.
+    """
     descriptor = os.open(state, os.O_RDONLY | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     try:
@@ -90,6 +105,10 @@ def _lock(state: pathlib.Path, stack: contextlib.ExitStack) -> None:
     except BlockingIOError as exc:
         raise errors.StateError(f'state directory {state} is in use by'
                                 ' another process') from exc
+    except OSError as exc:
+        # A network file system without locks; state.db is locked, too.
+        if exc.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF):
+            raise
 
 
 def _existing(image: pathlib.Path, plain: pathlib.Path,
@@ -102,32 +121,21 @@ def _existing(image: pathlib.Path, plain: pathlib.Path,
         found = _mounted(image, stack)
         # It is not new, so the state must not name files that are missing.
         found.mkdir(mode=0o700, exist_ok=True)
-    except PermissionError as exc:
-        raise errors.StateError(f'cannot mount {image}: {_reason(exc)};'
-                                ' start k2-sim as root') from exc
     except OSError as exc:
-        raise errors.StateError(f'cannot mount {image}: {_reason(exc)}; if it'
-                                ' is damaged, restore it from a copy'
-                                ) from exc
+        raise errors.StateError(f'cannot mount {image}: {_reason(exc)}'
+                                f'{_ADVICE.get(exc.errno or 0, "")}') from exc
     return found
 
 
-def _new(image: pathlib.Path, plain: pathlib.Path,
-         stack: contextlib.ExitStack) -> Place:
-    """A file system for a new state, if there is none and can be one."""
-    if btrfs.is_on(plain if plain.exists() else image.parent):
-        return Place(plain, plain)
+def _drawback(plain: pathlib.Path) -> str | None:
+    """Why a directory is used as it is; None for a Btrfs in its place."""
+    if btrfs.is_on(plain if plain.exists() else plain.parent):
+        return ''
     # Also an empty directory: what belongs there may not be mounted.
-    if plain.exists():
-        return Place(plain, plain, f'{plain} is not on Btrfs; begin with a new'
-                     ' state directory, or mount a Btrfs there')
-    try:
-        return Place(_made(image, stack), image)
-    except _FailedError as exc:
-        return Place(plain, plain, str(exc))
-    except OSError as exc:
-        return Place(plain, plain,
-                     f'cannot mount a Btrfs: {_reason(exc)}')
+    if os.path.lexists(plain):
+        return (f'{plain} is not on Btrfs; begin with a new state directory,'
+                ' or move the files to a Btrfs that is mounted there')
+    return None
 
 
 def _made(image: pathlib.Path, stack: contextlib.ExitStack) -> pathlib.Path:
@@ -136,20 +144,22 @@ def _made(image: pathlib.Path, stack: contextlib.ExitStack) -> pathlib.Path:
     size = min(int(status.f_bavail * status.f_frsize * _SHARE), _MOST)
     if size < _LEAST:
         raise _FailedError(
-            f'{image.parent} has less than {_LEAST / _SHARE / 2 ** 30:.1f} GiB'
-            ' of free space for a Btrfs')
+            f'{image.parent} has less than 4.5 GiB of free space for a Btrfs')
     new = image.with_suffix('.new')
     new.unlink(missing_ok=True)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(new.unlink, missing_ok=True)
         with new.open('xb') as file:
             os.fchmod(file.fileno(), 0o600)
             file.truncate(size)
         _format(new)
-        found = _mounted(new, stack)
+        try:
+            found = _mounted(new, undo)
+        except OSError as exc:
+            raise _FailedError(
+                f'cannot mount a Btrfs: {_reason(exc)}') from exc
         new.rename(image)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+        stack.push(undo.pop_all())
     return found
 
 

@@ -32,8 +32,12 @@ _AUTOCLEAR = 4
 _DIRECT_IO = 16
 # struct loop_config: fd, block_size, loop_info64 with lo_flags, reserved.
 _LOOP_CONFIG = struct.Struct('=II 5Q 3I I 64s 64s 32s 2Q 64x')
-# struct loop_info64, which begins with lo_device and lo_inode.
-_LOOP_INFO = struct.Struct('=2Q 216x')
+# struct loop_info64: lo_device, lo_inode, lo_offset, lo_sizelimit, lo_flags.
+_LOOP_INFO = struct.Struct('=2Q 8x 2Q 12x I 176x')
+_READ_ONLY = 1
+# Of devices that are released meanwhile, or that only others may use.
+_NOT_OURS = (errno.ENXIO, errno.ENOENT, errno.ENODEV, errno.EBUSY,
+             errno.EPERM, errno.EACCES)
 _SECTOR = 512
 # Another process may take the free device first.
 _LOOP_TRIES = 100
@@ -63,22 +67,41 @@ def shared(path: pathlib.Path) -> Iterator[int]:
     """
     status = os.stat(path)
     for found in pathlib.Path('/sys/block').glob('loop*/loop'):
-        with contextlib.ExitStack() as stack:
-            try:
-                device = stack.enter_context(
-                    opened(f'/dev/{found.parent.name}'))
-                info = bytearray(_LOOP_INFO.size)
-                fcntl.ioctl(device, _LOOP_GET_STATUS64, info)
-            except OSError as exc:
-                if exc.errno not in (errno.ENXIO, errno.ENOENT):
-                    raise
-                # It has been released meanwhile.
-                continue
-            if _LOOP_INFO.unpack(info) == (status.st_dev, status.st_ino):
+        place = f'/dev/{found.parent.name}'
+        try:
+            # Not for writing: others may have mounted it.
+            device = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as exc:
+            if exc.errno not in _NOT_OURS:
+                raise
+            continue
+        try:
+            if _is_of(device, status):
                 yield device
                 return
+        finally:
+            os.close(device)
     with attached(path, is_direct=True) as device:
         yield device
+
+
+def _is_of(device: int, status: os.stat_result) -> bool:
+    """Whether a loop device is that of a whole file. Raises OSError."""
+    info = bytearray(_LOOP_INFO.size)
+    try:
+        fcntl.ioctl(device, _LOOP_GET_STATUS64, info)
+    except OSError as exc:
+        if exc.errno not in _NOT_OURS:
+            raise
+        return False
+    number, inode, offset, limit, flags = _LOOP_INFO.unpack(info)
+    if (number, inode) != (status.st_dev, status.st_ino):
+        return False
+    if offset or limit or flags & _READ_ONLY:
+        name = os.readlink(f'/proc/self/fd/{device}')
+        raise OSError(errno.EBUSY, f'it is attached to {name}; detach that'
+                      ' first')
+    return True
 
 
 def _is_attached(device: int, path: pathlib.Path, is_direct: bool) -> bool:

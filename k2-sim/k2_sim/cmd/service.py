@@ -97,6 +97,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     """
     _raise_file_limit()
     _make_directory(directory)
+    filesystem.lock(directory, stack)
     check_not_emptied(directory)
     listener = stack.enter_context(_listen(*settings.listen))
     saved = _saved(settings)
@@ -108,8 +109,8 @@ def prepare(settings: Settings, directory: pathlib.Path,
     data_plane = _data_plane(settings, directory)
     place = filesystem.place(directory, data_plane is not None, stack)
     if place.drawback:
-        say('k2-sim: writes of hosts wait while a snapshot is made, the longer'
-            f' the more data there is: {place.drawback}')
+        say('k2-sim: host writes wait while a snapshot is made, longer with'
+            f' more data: {place.drawback}')
     array = _array(settings, directory, passwords, data_plane,
                    k2_sim.Contents(place.directory, place.shown))
     stack.callback(array.close)

@@ -240,9 +240,10 @@ class DataStore:
         with contextlib.ExitStack() as stack:
             for token in context.unfrozen:
                 stack.enter_context(self.pinned(lambda: token))
-            if not context.copies:
+            if not context.is_flushed:
                 # Later rounds must not keep writes waiting for it.
                 self.contents.flush(context.unfrozen)
+                context.is_flushed = True
             until.enter_context(self.contents.writing)
             stack.enter_context(self.contents.quiesced())
             for token in filter(self.contents.has, context.unfrozen):

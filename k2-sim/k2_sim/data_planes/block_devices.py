@@ -101,7 +101,7 @@ class Disks:
         if self._files.get(name) == (path, size):
             return
         is_new = name not in self._files
-        with _explained(f'make a block device of {path}'):
+        with _explained(f'make block device {name}'):
             if is_new:
                 _call(_CREATE, name)
             try:

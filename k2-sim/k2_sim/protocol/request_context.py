@@ -80,7 +80,7 @@ class RequestContext:
     their peers must be sent. unfrozen: tokens to copy. copies: tokens of
     the copies by that of their original, all from the same moment. wanted:
     tokens of a peer whose data is missing here, each with one that is
-    here, or ''.
+    here, or ''. is_flushed: whether files were written to disk for copies.
     """
 
     def __init__(self, contents: contents_module.Contents | None = None
@@ -88,6 +88,7 @@ class RequestContext:
         self.contents = contents
         self.replies: dict[bytes, PeerReply] = {}
         self.copies: dict[str, str] = {}
+        self.is_flushed = False
         self.begin()
 
     def begin(self) -> None:

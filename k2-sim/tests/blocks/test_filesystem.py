@@ -113,7 +113,33 @@ class TestFilesystem(base.DirectoryTest):
         self.plain.mkdir()
         self.assert_plain(
             f'{self.plain} is not on Btrfs; begin with a new state directory,'
-            ' or mount a Btrfs there')
+            ' or move the files to a Btrfs that is mounted there')
+
+    def test_link_to_what_is_not_mounted(self):
+        self.plain.symlink_to(self.directory / 'none' / 'content')
+        self.assertIn('is not on Btrfs', self.place().drawback)
+        self.btrfs.is_on.assert_called_once_with(self.directory)
+        self.plain.unlink()
+        self.image.symlink_to(self.directory / 'none' / 'content.btrfs')
+        self.devices.side_effect = FileNotFoundError(
+            errno.ENOENT, 'No such file or directory')
+        error = self.assertRaises(k2_sim.StateError, self.place)
+        self.assertEqual(f'cannot mount {self.image}: No such file or'
+                         ' directory', str(error))
+        self.assertTrue(self.image.is_symlink())
+
+    def test_link_in_the_path(self):
+        """Paths are real ones; messages have what the user knows."""
+        link = self.directory / 'link'
+        state = self.directory / 'state'
+        state.mkdir()
+        link.symlink_to(state)
+        self.assertEqual(
+            (state / 'content', link / 'content', ''),
+            filesystem.place(link, False, self.stack))
+        self.assertEqual(link / 'content.btrfs', filesystem.place(
+            link, True, self.stack).shown)
+        self.assertTrue((state / 'content.btrfs').exists())
 
     def test_missing_program(self):
         self.which.return_value = None
@@ -138,7 +164,7 @@ class TestFilesystem(base.DirectoryTest):
 
     def test_little_space(self):
         self.free(4096 * MIB)
-        self.assert_plain(f'{self.directory} has less than 4.4 GiB of free'
+        self.assert_plain(f'{self.directory} has less than 4.5 GiB of free'
                           ' space for a Btrfs')
 
     def test_much_space(self):
@@ -149,6 +175,7 @@ class TestFilesystem(base.DirectoryTest):
         truncate.return_value.fileno.return_value = 0
         self.useFixture(fixtures.MockPatch('os.fchmod'))
         self.useFixture(fixtures.MockPatch('pathlib.Path.rename'))
+        self.useFixture(fixtures.MockPatch('pathlib.Path.unlink'))
         self.devices.side_effect = None
         self.devices.return_value = self.device(pathlib.Path('/'))
         self.place()
@@ -189,6 +216,10 @@ class TestFilesystem(base.DirectoryTest):
 
     @ddt.data((PermissionError(errno.EPERM, 'Operation not permitted'),
                'Operation not permitted; start k2-sim as root'),
+              (OSError(errno.EEXIST, 'File exists'),
+               'File exists; a copy of it is in use, stop that first'),
+              (OSError(errno.ENODEV, 'No such device'),
+               'this kernel has no Btrfs'),
               (OSError(errno.EINVAL, 'Invalid argument'),
                'Invalid argument; if it is damaged, restore it from a copy'))
     @ddt.unpack
@@ -211,15 +242,31 @@ class TestFilesystem(base.DirectoryTest):
         self.assertEqual(f'both {self.plain} and {self.image} have volumes:'
                          ' move away what does not belong there', str(error))
 
+    def test_rename_that_fails(self):
+        self.useFixture(fixtures.MockPatch(
+            'pathlib.Path.rename', side_effect=OSError(
+                errno.EIO, 'Input/output error')))
+        before = os.listdir('/proc/self/fd')
+        self.assertRaises(k2_sim.StateError, self.place)
+        self.assertEqual(len(before), len(os.listdir('/proc/self/fd')))
+        self.assertEqual([], self.left())
+
+
+class TestLock(base.DirectoryTest):
+
     def test_in_use(self):
-        """Two processes would mount it twice."""
-        self.place()
-        with contextlib.ExitStack() as other:
+        with contextlib.ExitStack() as mine, contextlib.ExitStack() as other:
+            filesystem.lock(self.directory, mine)
             error = self.assertRaises(
-                k2_sim.StateError, filesystem.place, self.directory, True,
-                other)
+                k2_sim.StateError, filesystem.lock, self.directory, other)
         self.assertEqual(f'state directory {self.directory} is in use by'
                          ' another process', str(error))
-        self.stack.close()
-        self.addCleanup(lambda: (self.top / 'files').rmdir())
-        self.place()
+        with contextlib.ExitStack() as later:
+            filesystem.lock(self.directory, later)
+
+    def test_no_locks(self):
+        """As on some network file systems."""
+        self.useFixture(fixtures.MockPatch('fcntl.flock', side_effect=OSError(
+            errno.ENOLCK, 'No locks available')))
+        with contextlib.ExitStack() as stack:
+            filesystem.lock(self.directory, stack)

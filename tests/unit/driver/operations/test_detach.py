@@ -307,6 +307,29 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.assertNotIn('remove', self.events)
         self.zoning.report.assert_called_once_with({IQN})
 
+    def test_it_does_not_matter_whose_it_is(self):
+        """It has volumes again."""
+        self.registry.ours.side_effect = rest.Unreachable('lost')
+        self.array.mappings.is_mapped.return_value = True
+        with self.assertNoLogs(detach.LOG.logger, 'WARNING'):
+            self.disconnect()
+
+    def test_array_refuses_to_search(self):
+        """For a host that is gone, perhaps: the detach has succeeded."""
+        self.array.mappings.is_mapped.side_effect = rest.Refused('no')
+        self.disconnect()
+        self.assertNotIn('remove', self.events)
+        self.zoning.report.assert_called_once_with(frozenset())
+
+    def test_another_cannot_be_looked_at(self):
+        """Nothing is removed before it is known whether zones may go."""
+        self.registry.owners.side_effect = [
+            {HOST: RECORDS}, {HOST: RECORDS, OTHER_HOST: {}}]
+        self.array.mappings.is_mapped.side_effect = [
+            False, rest.Unreachable('lost')]
+        self.assertRaises(rest.Unreachable, self.disconnect)
+        self.assertNotIn('remove', self.events)
+
     def test_it_goes_during_the_look(self):
         self.registry.ours.side_effect = rest.NotFound('gone')
         with self.assertNoLogs(detach.LOG.logger, 'WARNING'):
