@@ -29,10 +29,17 @@ from typing import Any
 import requests.adapters
 import urllib3
 import urllib3.connection
+import urllib3.exceptions
 
 #: When the reply to the current request must be complete; None: no limit.
 _END: contextvars.ContextVar[float | None] = contextvars.ContextVar(
     'end of the request', default=None)
+
+
+_NO_CONNECTION = (urllib3.exceptions.NewConnectionError,
+                  urllib3.exceptions.ConnectTimeoutError)
+# Seconds, when the time is used up; with 0 no connection would succeed.
+_LEAST = 0.1
 
 
 @contextlib.contextmanager
@@ -109,6 +116,44 @@ class _Response(http.client.HTTPResponse):
 class _Connection(urllib3.connection.HTTPSConnection):
     response_class = _Response
 
+    def _new_conn(self) -> socket.socket:
+        """Connect, with one time limit for all addresses of the host.
+
+        urllib3 gives each of them the whole time.
+        """
+        host, timeout = self._dns_host, self.timeout
+        addresses = _addresses(host, self.port)
+        if len(addresses) < 2 or not isinstance(timeout, (int, float)):
+            # Also without any: urllib3 says why.
+            return super()._new_conn()
+        end = time.monotonic() + timeout
+        *others, last = addresses
+        try:
+            for tried, address in enumerate(others):
+                with contextlib.suppress(*_NO_CONNECTION):
+                    return self._connected(
+                        address, end, len(addresses) - tried)
+            return self._connected(last, end)
+        finally:
+            # The certificate is checked for the host.
+            self._dns_host, self.timeout = host, timeout
+
+    def _connected(self, address: str, end: float, share: int = 1
+                   ) -> socket.socket:
+        """Connect to one address, in a part of the time that is left."""
+        self._dns_host = address
+        self.timeout = max((end - time.monotonic()) / share, _LEAST)
+        return super()._new_conn()
+
 
 class _Pool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _Connection
+
+
+def _addresses(host: str, port: int | None) -> list[str]:
+    """The addresses of a host, in the order to try; none if it is unknown."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))

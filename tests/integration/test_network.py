@@ -20,6 +20,7 @@ import logging
 import os
 import pathlib
 import shutil
+import socket
 import ssl
 import tempfile
 import threading
@@ -229,6 +230,39 @@ class ConnectionsTest(Case):
                 group = client.volume_groups.create(name='g', quota=0)
                 client.volume_groups.delete(group.id)
         self.assertEqual(1, wrap.call_count)
+
+    def silent(self, host, port):
+        """An address that accepts no connection, and refuses none."""
+        listener = socket.create_server((host, port), backlog=0)
+        self.addCleanup(listener.close)
+        for _ in range(2):
+            # Those that wait to be accepted; there is no room for more.
+            waiting = socket.socket()
+            self.addCleanup(waiting.close)
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+
+    def test_an_address_of_several_is_silent(self):
+        """The others have their part of the time; the name stays checked."""
+        port = self.serve().port
+        self.silent('127.0.0.9', port)
+        really = socket.getaddrinfo
+
+        def look_up(host, *args, **options):
+            found = really(host, *args, **options)
+            return [(*one[:4], (address, port)) for one in found[:1]
+                    for address in ('127.0.0.9', '127.0.0.1')
+                    ] if host == 'localhost' else found
+
+        with mock.patch('socket.getaddrinfo', autospec=True,
+                        side_effect=look_up):
+            client = self.client(
+                port, 'localhost', verify=True, connect_timeout=1.0,
+                ca_path=str(self.authority.path))
+            self.assertEqual('ONLINE', client.system_state().state)
+        other = self.client(port, '127.0.0.9', connect_timeout=0.2,
+                            deadline=0.5)
+        self.assertRaises(rest.Unreachable, other.system_state)
 
     def test_64_at_once(self):
         self._at_once(64)

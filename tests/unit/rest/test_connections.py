@@ -14,11 +14,14 @@
 
 import http.client
 import io
+import socket
 import time
 import unittest
 from unittest import mock
 
 import ddt
+import urllib3.exceptions
+import urllib3.util.connection
 
 from cinder_k2.rest import connections
 
@@ -145,6 +148,94 @@ class ResponseTest(unittest.TestCase):
         received = self.socket.makefile('rb')
         self.body(reply)
         self.assertTrue(received.closed)
+
+
+class AddressesTest(unittest.TestCase):
+    """A host with several addresses, some of which do not reply."""
+
+    def setUp(self):
+        super().setUp()
+        self.addresses = ['192.0.2.1', '192.0.2.2', '2001:db8::3']
+        self.silent, self.refusing, self.asked = set(), set(), []
+        for target, name, options in (
+                (time, 'monotonic', {'return_value': 1000.0}),
+                (socket, 'getaddrinfo', {'side_effect': self.look_up}),
+                (urllib3.util.connection, 'create_connection',
+                 {'side_effect': self.connect})):
+            patcher = mock.patch.object(target, name, autospec=True, **options)
+            setattr(self, name, patcher.start())
+            self.addCleanup(patcher.stop)
+        self.connection = connections.Adapter(
+            1, None).poolmanager.connection_from_url(
+                'https://k2.example.org')._new_conn()
+        self.connection.timeout = 9
+
+    def look_up(self, host, port, **options):
+        self.assertEqual(('k2.example.org', 443), (host, port))
+        # Each may be there more than once.
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, '', (address, port))
+                for address in self.addresses for _ in range(2)]
+
+    def connect(self, address, timeout, **options):
+        self.asked.append((address[0], timeout))
+        if address[0] in self.silent:
+            self.monotonic.return_value += timeout
+            raise socket.timeout
+        if address[0] in self.refusing:
+            raise ConnectionRefusedError
+        return mock.sentinel.socket
+
+    def new(self):
+        return self.connection._new_conn()
+
+    def unchanged(self):
+        """The certificate and later connections are for the host."""
+        self.assertEqual('k2.example.org', self.connection.host)
+        self.assertEqual(9, self.connection.timeout)
+
+    def test_first_is_silent(self):
+        self.silent = {'192.0.2.1'}
+        self.assertIs(mock.sentinel.socket, self.new())
+        self.assertEqual([('192.0.2.1', 3), ('192.0.2.2', 3)], self.asked)
+        self.unchanged()
+
+    def test_others_have_the_time_that_is_left(self):
+        self.refusing = {'192.0.2.1'}
+        self.silent = {'192.0.2.2'}
+        self.assertIs(mock.sentinel.socket, self.new())
+        self.assertEqual(
+            [('192.0.2.1', 3), ('192.0.2.2', 4.5), ('2001:db8::3', 4.5)],
+            self.asked)
+
+    def test_all_are_silent(self):
+        self.silent = set(self.addresses)
+        self.assertRaises(urllib3.exceptions.ConnectTimeoutError, self.new)
+        self.assertEqual(1009, self.monotonic.return_value)
+        self.assertEqual(3, len(self.asked))
+        self.unchanged()
+
+    def test_time_is_used_up(self):
+        """Each is tried, at least."""
+        self.silent = set(self.addresses)
+        self.connection.timeout = 0.03
+        self.assertRaises(urllib3.exceptions.ConnectTimeoutError, self.new)
+        self.assertEqual([0.1] * 3, [timeout for _, timeout in self.asked])
+
+    def test_all_refuse(self):
+        self.refusing = set(self.addresses)
+        self.assertRaises(urllib3.exceptions.NewConnectionError, self.new)
+        self.assertEqual(3, len(self.asked))
+
+    def test_one_address(self):
+        """urllib3 does it all."""
+        self.addresses = ['192.0.2.1']
+        self.new()
+        self.assertEqual([('k2.example.org', 9)], self.asked)
+
+    def test_unknown_name(self):
+        self.getaddrinfo.side_effect = socket.gaierror
+        self.new()
+        self.assertEqual([('k2.example.org', 9)], self.asked)
 
 
 class AdapterTest(unittest.TestCase):
