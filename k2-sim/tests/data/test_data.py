@@ -317,6 +317,31 @@ class TestLive(DataTest):
         self.assertEqual(live[0].name, self.own('volumes/31'))
         self.assertEqual(self.named(), self.files())
 
+    def test_files_are_flushed_before_the_pause(self):
+        """What there is to write would keep initiators waiting in it."""
+        group = self.group()
+        self.volume(group)
+        self.write('volumes/31', 0, b'x')
+        self.serve('volumes/31')
+        flushed = []
+
+        def flush(tokens):
+            self.assertEqual([], self.pauses)
+            writer = threading.Thread(
+                target=self.write, args=('volumes/31', 0, b'y'))
+            writer.start()
+            writer.join(10)
+            self.assertFalse(writer.is_alive())
+            flushed.append(set(tokens))
+
+        self.useFixture(fixtures.MockPatchObject(
+            self.contents, 'flush', side_effect=flush))
+        token = self.own('volumes/31')
+        snapshot = self.snapshot(group)
+        self.assertEqual([{token}], flushed)
+        self.assertEqual(b'y', self.read(self.image(snapshot), 0, 1))
+        self.assertEqual([1], self.pauses)
+
     def test_copies_of_a_refused_snapshot_go(self):
         group = self.group()
         self.volume(group)

@@ -22,6 +22,7 @@ import msgspec
 
 import k2_sim
 from k2_sim.protocol import peering
+from k2_sim.protocol import request_context
 from tests import base
 from tests.data import test_data
 
@@ -170,6 +171,18 @@ class TestOneMoment(DataStoreTest):
         self.enterContext(mock.patch.object(
             self.array.core.data_store, 'freeze', autospec=True,
             side_effect=frozen))
+
+    def test_flushed_once(self):
+        """Writes wait when the copies are made again."""
+        flush = self.enterContext(mock.patch.object(
+            self.contents, 'flush', autospec=True))
+        context = request_context.RequestContext(self.contents)
+        with contextlib.ExitStack() as until:
+            for path in ('volumes/31', 'volumes/32'):
+                context.unfrozen = {self.token(path)}
+                self.array.core.data_store.freeze(context, until)
+        self.assertEqual(2, len(context.copies))
+        flush.assert_called_once()
 
     def held(self):
         """What the only snapshot holds."""
