@@ -133,6 +133,18 @@ class GuestTest(GuestCase):
         self.kernel(VERDICT + 'kill -ABRT $$')
         self.assert_no_verdict(134, "the guest's kernel panicked: signal 6")
 
+    def test_abort_when_it_is_switched_off(self):
+        """All has ended; only what nobody waits for is lost."""
+        down = 'echo "reboot: Power down" >&2; '
+        self.kernel(VERDICT + down + 'kill -ABRT $$')
+        self.assertEqual(0, self.run_guest())
+        self.assertEqual(7, self.run_guest('sh', '-c', 'exit 7'))
+        self.kernel(VERDICT + 'echo "Kernel panic - not syncing: no luck" >&2;'
+                    + down + 'kill -ABRT $$')
+        self.assert_no_verdict(134, "the guest's kernel panicked: no luck")
+        self.kernel(down + 'kill -ABRT $$')
+        self.assert_no_verdict(134, "the guest's kernel panicked: signal 6")
+
     def test_end_without_verdict(self):
         self.kernel('echo first; echo last words')
         self.assert_no_verdict(
