@@ -236,6 +236,16 @@ class Simulator:
             self.process.kill()
             self.process.communicate()
 
+    def attach(self, volume):
+        """Map a volume to a new host; returns the LUN and its initiator."""
+        host = self.call('POST', 'hosts', name='h', type='Linux')
+        ref = {'ref': f'/hosts/{host["id"]}'}
+        initiator = Initiator(self, 'iqn.2026-01.org.example:h')
+        self.call('POST', 'host_iqns', iqn=initiator.iqn, host=ref)
+        mapping = self.call('POST', 'mappings', host=ref,
+                            volume={'ref': f'/volumes/{volume}'})
+        return mapping['lun'], initiator
+
     def files(self):
         """The paths of the files that volumes are in."""
         places = [self.directory / 'content', *(

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Measures snapshots of a volume with data, which a host is writing to."""
 
 import pathlib
@@ -26,7 +25,6 @@ _MIB = 2 ** 20
 _PIECE = 64
 _SNAPSHOTS = 5
 _BETWEEN_SECONDS = 2.0
-_IQN = 'iqn.2026-01.org.example:h'
 
 
 class Measured(NamedTuple):
@@ -59,7 +57,11 @@ def measure(state: pathlib.Path, mebibytes: int) -> Measured:
 
 def _measure(simulator: iscsi.Simulator, mebibytes: int) -> Measured:
     group = simulator.call('POST', 'volume_groups', name='g', quota=0)
-    session = iscsi.Session(*_attached(simulator, group, mebibytes))
+    volume = simulator.call(
+        'POST', 'volumes', name='v', size=mebibytes * 1024,
+        volume_group={'ref': f'/volume_groups/{group["id"]}'})
+    lun, initiator = simulator.attach(volume['id'])
+    session = iscsi.Session(initiator, lun)
     writer = _Writer(session, mebibytes)
     try:
         for start in range(0, mebibytes, _PIECE):
@@ -83,19 +85,6 @@ def _measure(simulator: iscsi.Simulator, mebibytes: int) -> Measured:
     drawbacks = [line for line in simulator.messages
                  if 'host writes wait' in line]
     return Measured(slowest, write, without, ''.join(drawbacks).strip())
-
-
-def _attached(simulator: iscsi.Simulator, group: dict[str, object],
-              mebibytes: int) -> tuple[iscsi.Initiator, int]:
-    volume = simulator.call(
-        'POST', 'volumes', name='v', size=mebibytes * 1024,
-        volume_group={'ref': f'/volume_groups/{group["id"]}'})
-    host = simulator.call('POST', 'hosts', name='h', type='Linux')
-    ref = {'ref': f'/hosts/{host["id"]}'}
-    simulator.call('POST', 'host_iqns', iqn=_IQN, host=ref)
-    mapping = simulator.call('POST', 'mappings', host=ref, volume={
-        'ref': f'/volumes/{volume["id"]}'})
-    return iscsi.Initiator(simulator, _IQN), mapping['lun']
 
 
 class _Writer(threading.Thread):

@@ -480,14 +480,7 @@ class LifeTests:
         volume = make(
             'POST', 'volumes', name='v', size=65536,
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
-        host = make('POST', 'hosts', name='h', type='Linux')
-        ref = {'ref': f'/hosts/{host["id"]}'}
-        initiator = iscsi.Initiator(
-            self.simulator, 'iqn.2026-01.org.example:h')
-        make('POST', 'host_iqns', iqn=initiator.iqn, host=ref)
-        record = make('POST', 'mappings', host=ref,
-                      volume={'ref': f'/volumes/{volume["id"]}'})
-        return record['lun'], initiator
+        return self.simulator.attach(volume['id'])
 
     def session(self, lun, initiator):
         session = iscsi.Session(initiator, lun)

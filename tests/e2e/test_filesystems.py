@@ -130,13 +130,8 @@ class TestOwnFilesystem(testtools.TestCase):
 
     def attached(self, volume):
         """A session of an initiator that sees the volume."""
-        host = {'ref': '/hosts/%s' % self.simulator.call(
-            'POST', 'hosts', name='h', type='Linux')['id']}
-        iqn = 'iqn.2026-01.org.example:h'
-        self.simulator.call('POST', 'host_iqns', iqn=iqn, host=host)
-        lun = self.simulator.call('POST', 'mappings', host=host, volume={
-            'ref': f'/volumes/{volume}'})['lun']
-        session = iscsi.Session(iscsi.Initiator(self.simulator, iqn), lun)
+        lun, initiator = self.simulator.attach(volume)
+        session = iscsi.Session(initiator, lun)
         self.addCleanup(session.close)
         return session
 

@@ -17,6 +17,8 @@ a large or fragmented file as for a small one; a reflink, also on XFS, takes
 longer the more pieces the file is in.
 """
 
+from collections.abc import Iterator
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -52,27 +54,27 @@ def create(path: pathlib.Path) -> None:
 
 def snapshot(source: pathlib.Path, path: pathlib.Path) -> None:
     """Create a writable copy of a subvolume, on disk. Raises OSError."""
-    descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _opened(source) as descriptor:
         _make(_SNAP_CREATE, path, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make(request: int, path: pathlib.Path, source: int) -> None:
-    parent = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _opened(path.parent) as parent:
         fcntl.ioctl(parent, request, bytearray(
             _ARGUMENTS.pack(source, os.fsencode(path.name))))
-    finally:
-        os.close(parent)
 
 
 def sync(path: pathlib.Path) -> None:
     """Write all of a file system to disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _opened(path) as descriptor:
         _check(_LIBC.syncfs(descriptor))
+
+
+@contextlib.contextmanager
+def _opened(directory: pathlib.Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
