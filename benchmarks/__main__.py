@@ -18,13 +18,17 @@ known requests. For replication each driver gets a pair of arrays.
 """
 
 import argparse
+from collections.abc import Iterator
+import contextlib
 import itertools
 import sys
 import tempfile
+from typing import Any
 
 from benchmarks import array as arrays
 from benchmarks import drivers
 from benchmarks import life
+from benchmarks import peer as peers
 from benchmarks import replicated
 from benchmarks import report
 from benchmarks import site
@@ -123,17 +127,35 @@ def _replication(options: argparse.Namespace, results: report.Results
 def _measure(array: arrays.Array, options: argparse.Namespace,
              results: report.Results) -> None:
     login = {'san_login': arrays.LOGIN, 'san_password': arrays.PASSWORD}
-    ours = drivers.load(
-        drivers.OURS, 'ours', san_ip=array.address, san_api_port=array.port,
-        driver_ssl_cert_verify=True, driver_ssl_cert_path=array.authority,
-        **login)
-    intree = drivers.load(drivers.INTREE, 'intree', **login,
-                          san_ip=f'{array.address}:{array.port}')
+    ours = {**login, 'san_ip': array.address, 'san_api_port': array.port,
+            'driver_ssl_cert_verify': True,
+            'driver_ssl_cert_path': array.authority}
+    intree = {**login, 'san_ip': f'{array.address}:{array.port}'}
+    with _services(drivers.OURS, 'ours', ours) as both_of_ours, \
+            _services(drivers.INTREE, 'intree', intree) as both_of_intree:
+        # Some batches have two operations for each volume.
+        many = 2 * options.parallel
+        _measure_all(array, options, results, {
+            'ours': life.Runner(array, many, *both_of_ours),
+            'serial': life.Runner(array, 1, *both_of_ours),
+            'intree': life.Runner(array, many, *both_of_intree)})
+
+
+@contextlib.contextmanager
+def _services(path: str, section: str, options: dict[str, Any]
+              ) -> Iterator[tuple[Any, peers.Peer]]:
+    """A driver, and the same one in the second service of a cluster."""
+    peer = peers.Peer(path, section, options)
+    try:
+        yield drivers.load(path, section, **options), peer
+    finally:
+        peer.stop()
+
+
+def _measure_all(array: arrays.Array, options: argparse.Namespace,
+                 results: report.Results, runners: dict[str, life.Runner]
+                 ) -> None:
     count = options.parallel
-    # Some batches have two operations for each volume.
-    runners = {'ours': life.Runner(ours, array, 2 * count),
-               'serial': life.Runner(ours, array, 1),
-               'intree': life.Runner(intree, array, 2 * count)}
     _warm_up(runners, count)
     array.set_latency(options.latency / 1000)
     # Slow requests use more connections at a time than fast ones.
@@ -152,7 +174,8 @@ def _life(runner: life.Runner, count: int, column: str, number: int
     if column != 'ours' and number:
         # These take up to half a minute each, without variation.
         return lives.plain()
-    return itertools.chain(lives.plain(), lives.one_host(), lives.copies())
+    return itertools.chain(lives.plain(), lives.one_host(),
+                           lives.two_services(), lives.copies())
 
 
 def _warm_up(runners: dict[str, life.Runner], count: int) -> None:

@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 from benchmarks import drivers
+from benchmarks import peer as peers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +42,13 @@ class Runner:
 
     :param array: see ``benchmarks.array.Array``
     :param at_once: how many operations run at the same time
+    :param peer: the second service of a cluster
     """
 
-    def __init__(self, driver: Any, array: Any, at_once: int) -> None:
+    def __init__(self, array: Any, at_once: int, driver: Any,
+                 peer: peers.Peer) -> None:
         self.driver = driver
+        self.peer = peer
         self.array = array
         self.at_once = at_once
         self._pool = futures.ThreadPoolExecutor(at_once)
@@ -55,15 +59,24 @@ class Runner:
         for _ in self._pool.map(action, items):
             pass
 
-    def measure(self, action: Callable[[Any], object], items: list[Any]
-                ) -> Measure:
-        """Like ``run``, but return the cost."""
+    def measure(self, action: Callable[[Any], object], items: list[Any],
+                peer: peers.Peer | None = None, count: int = 0) -> Measure:
+        """Like ``run``, but return the cost.
+
+        :param peer: a service that has prepared other operations, and does
+            them at the same time
+        :param count: how many operations these are together
+        """
         self.array.clear_journal()
         start = time.perf_counter()
+        if peer is not None:
+            peer.begin()
         self.run(action, items)
+        if peer is not None:
+            peer.end()
         wall = time.perf_counter() - start
         calls, in_flight = self.array.journal()
-        return Measure(calls / len(items), wall, in_flight)
+        return Measure(calls / (count or len(items)), wall, in_flight)
 
 
 Measures = Iterator[tuple[str, Measure]]
@@ -96,6 +109,29 @@ class Life:
                           lambda _: driver.get_volume_stats(refresh=True),
                           rows)
         yield self._batch('delete volume', driver.delete_volume, rows)
+
+    def two_services(self) -> Measures:
+        """One host again, and two services of a cluster, half of it each.
+
+        In the second batch each volume comes as another one leaves.
+        """
+        host = drivers.connector('shared-hypervisor')
+        rows, others = self._rows(), self._rows()
+        self._runner.run(self._create, [*rows, *others])
+        attach, detach = 'initialize_connection', 'terminate_connection'
+        for name, pairs in [
+                ('attach, services', [(attach, row) for row in rows]),
+                ('both, services', [
+                    each for row, other in zip(rows, others, strict=True)
+                    for each in ((detach, row), (attach, other))]),
+                ('detach, services', [(detach, row) for row in others])]:
+            half = len(pairs) // 2
+            self._runner.peer.prepare(pairs[half:], host,
+                                      self._runner.at_once)
+            yield name, self._runner.measure(
+                lambda pair: getattr(self._driver, pair[0])(pair[1], host),
+                pairs[:half], self._runner.peer, len(pairs))
+        self._runner.run(self._driver.delete_volume, [*rows, *others])
 
     def one_host(self) -> Measures:
         """Volumes that come to one host and leave it, as instances move.

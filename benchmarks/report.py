@@ -54,7 +54,8 @@ GOAL_OPERATIONS = ('create volume', 'attach, a host each')
 # Maximum seconds for volumes of one host, and the minimum speed-up over the
 # in-tree driver.
 GOAL_SECONDS, GOAL_ONE_HOST = 0.6, 10.0
-ONE_HOST = ('attach, one host', 'both, one host', 'detach, one host')
+ONE_HOST = ('attach, one host', 'both, one host', 'detach, one host',
+            'attach, services', 'both, services', 'detach, services')
 
 
 class Results:

@@ -23,9 +23,14 @@ of a cluster. In the order in which they may be taken:
                    clone that is about to leave it (VOL-10), and its note
                    of what is hidden is read and written in one piece
 ``snapshot``       the attachments of one Cinder snapshot, which share a view
-``hosts``          one host, by its initiators: finding, making, mapping,
-                   unmapping and removing it are one piece; threads of one
-                   service may share it, see ``driver.operations.host_holds``
+``host``           one host, by its initiators: finding, making, mapping,
+                   unmapping and removing it are one piece
+``maps``           what is mapped to one host, by its initiators: a service
+                   that holds this lock or the one above may map, see
+                   ``HostLocks``
+``mapping``        one Cinder volume on one host, while it is mapped or
+                   unmapped there and another service uses the host: the
+                   volume's attachments to that host share a mapping
 ``host_groups``    host groups as far as they have one volume: whether it
                    leaves a group depends on attachments to all its members
 =================  ========================================================
@@ -42,7 +47,9 @@ mapping that nothing needs, for which they wait a few seconds only.
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
+import hashlib
 import re
+import time
 
 from cinder import coordination
 from tooz import coordination as tooz
@@ -58,22 +65,75 @@ LOCK_TIMEOUT = 600
 ATTACH_LOCK_TIMEOUT = 20
 
 
+class HostLocks:
+    """The two locks of one host, the host's own and that of its mappings.
+
+    Whoever holds both may create, change and remove the host; whoever holds
+    one may map volumes to it, and unmap them. So two services of a cluster do
+    that at the same time, and neither changes the host meanwhile. A third one
+    waits until the one with the host's own lock has finished.
+
+    :ivar is_alone: whether both were free when they were taken, so that
+        nobody else uses the host before ``share``
+    """
+
+    def __init__(self, own: contextlib.ExitStack, is_alone: bool) -> None:
+        self._own = own
+        self.is_alone = is_alone
+
+    def share(self) -> None:
+        """Let another service map to the host, which must exist, and stay.
+
+        One that is not alone keeps its lock: the other service maps already.
+        """
+        if self.is_alone:
+            self._own.close()
+
+
 @contextlib.contextmanager
-def hosts(system_id: str, initiators: Iterable[str],
-          timeout: float | None = None) -> Iterator[None]:
+def host(system_id: str, initiators: Iterable[str],
+         timeout: float | None = None, *, alone: bool = True
+         ) -> Iterator[HostLocks]:
     """Hold the host that has these initiators.
 
-    Operations on hosts that share an initiator exclude each other.
+    Operations on hosts that share an initiator exclude each other, too.
 
     :param timeout: seconds to wait for each lock; default as for other locks
+    :param alone: whether to wait until nobody else uses the host
+    :raises LockTimeout: another operation held it too long
+    """
+    names = _names(initiators)
+    # The own locks are released last, so that whoever gets them is alone.
+    with contextlib.ExitStack() as own, contextlib.ExitStack() as mappings:
+        for name in names:
+            own.enter_context(_lock(f'k2-{system_id}-host-{name}', timeout))
+        is_alone = True
+        try:
+            for name in names:
+                mappings.enter_context(_lock(
+                    f'k2-{system_id}-maps-{name}',
+                    timeout if alone else 0))
+        except exceptions.LockTimeout:
+            if alone:
+                raise
+            mappings.close()
+            is_alone = False
+        yield HostLocks(own, is_alone)
+
+
+@contextlib.contextmanager
+def mapping(volume_id: str, initiators: Iterable[str], timeout: float
+            ) -> Iterator[None]:
+    """Hold the mapping of a Cinder volume to a host that others use, too.
+
+    :param initiators: those of the host
+    :param timeout: seconds to wait for each lock
     :raises LockTimeout: another operation held it too long
     """
     with contextlib.ExitStack() as held:
-        # Connectors are external input, and lock names become file names.
-        for name in sorted({re.sub(r'[^0-9a-z.:-]', '_', i.lower())
-                            for i in initiators}):
-            held.enter_context(_lock(f'k2-{system_id}-host-{name}',
-                                     timeout))
+        for name in sorted(_mapping_name(volume_id, initiator)
+                           for initiator in _names(initiators)):
+            held.enter_context(_lock(name, timeout))
         yield
 
 
@@ -143,8 +203,9 @@ def forget_group(system_id: str, group_id: int) -> None:
 
 def forget_volume(volume_id: str) -> None:
     """Remove the lock files of a deleted Cinder volume."""
-    coordination.synchronized_remove(_volume_name(volume_id))
-    coordination.synchronized_remove(_flattening_name(volume_id))
+    for name in (_volume_name(volume_id), _flattening_name(volume_id),
+                 f'k2-mapping-{volume_id}-*'):
+        coordination.synchronized_remove(name)
 
 
 def forget_snapshot(snapshot_id: str) -> None:
@@ -160,6 +221,12 @@ def _volume_name(volume_id: str) -> str:
     return f'k2-volume-{volume_id}'
 
 
+def _mapping_name(volume_id: str, initiator: str) -> str:
+    """Short: MySQL allows 64 characters."""
+    digest = hashlib.sha256(initiator.encode()).hexdigest()
+    return f'k2-mapping-{volume_id}-{digest[:8]}'
+
+
 def _flattening_name(volume_id: str) -> str:
     return f'k2-flattening-{volume_id}'
 
@@ -168,13 +235,29 @@ def _snapshot_name(snapshot_id: str) -> str:
     return f'k2-snapshot-{snapshot_id}'
 
 
+def _names(initiators: Iterable[str]) -> list[str]:
+    """Parts of names, in the order in which the locks are taken.
+
+    Connectors are external input, and lock names become file names.
+    """
+    return sorted({re.sub(r'[^0-9a-z.:-]', '_', initiator.lower())
+                   for initiator in initiators})
+
+
 @contextlib.contextmanager
 def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
     timeout = LOCK_TIMEOUT if timeout is None else timeout
+    end = time.monotonic() + timeout
     lock = coordination.COORDINATOR.get_lock(name)
     try:
-        taken = lock.acquire(blocking=timeout)
+        taken = lock.acquire(blocking=timeout or False)
     except tooz.LockAcquireFailed:
+        taken = False
+    except Exception:
+        # When the time is up, some drivers of tooz, such as that of etcd,
+        # raise what the library raises with which they repeat the request.
+        if time.monotonic() < end:
+            raise
         taken = False
     if not taken:
         raise exceptions.LockTimeout(

@@ -19,6 +19,7 @@ sessions present the password when they are renewed after a network failure,
 and could not be renewed with another.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
 import typing
 
@@ -97,11 +98,14 @@ class Guard:
         # Id of the profile, if it was just created for this host.
         self._made: int | None = None
 
-    def login(self, host: int) -> chap.Login | None:
+    def login(self, host: int, claim: Callable[[], None]
+              ) -> chap.Login | None:
         """The login of a host of the array; None without CHAP.
 
         No call if it was seen in the last ten minutes, else one.
 
+        :param claim: called before its password is changed: raises if others
+            may use the host
         :raises ChapSecretLost: the host has volumes, and the password is lost
         """
         kept = self._secrets.find(self._initiator)
@@ -112,6 +116,7 @@ class Guard:
             if profile is None or not profile.in_use:
                 return None
             if kept is None:
+                claim()
                 kept = self._renew(profile, host).password
             self._array.chap.note_given(host, self.name)
         return chap.Login(self.name, kept)

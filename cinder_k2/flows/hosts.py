@@ -144,7 +144,7 @@ def _attach_known(request: _AttachRequest, host: int) -> Attached:
     """Map a volume to a host of the array, after assigning CHAP if needed."""
     guard, login = request.guard, None
     if guard is not None:
-        login = guard.login(host)
+        login = guard.login(host, request.hold.claim)
         if login is None and guard.may_give(host):
             request.hold.claim()
             return _register(request)

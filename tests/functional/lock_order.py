@@ -29,8 +29,10 @@ from cinder_k2.driver.operations import host_copy
 
 # In the order of the locks' documentation. Copies have no lock, but those that
 # wait for their turn keep their locks.
-RANKS = ('flattening', 'group', 'snapshot', 'copy', 'host', 'volume')
-_KIND = re.compile(r'k2-(?:[^-]+-)*?(flattening|group|host|snapshot|volume)-')
+RANKS = ('flattening', 'group', 'snapshot', 'copy', 'host', 'maps', 'mapping',
+         'volume')
+_KIND = re.compile(r'k2-(?:[^-]+-)*?'
+                   r'(flattening|group|host|maps|mapping|snapshot|volume)-')
 
 
 class Watch:
@@ -82,9 +84,9 @@ def _kind(name: str) -> str:
 def _may_follow(first: tuple[str, str], second: tuple[str, str]) -> bool:
     """Whether one lock may be taken while another is held.
 
-    Of the same kind only hosts may: the initiators of one host, in order.
+    Of the same kind only those of hosts may: their initiators, in order.
     """
     ranks = [RANKS.index(kind) for kind, _ in (first, second)]
     if ranks[0] == ranks[1]:
-        return first[0] == 'host' and first[1] < second[1]
+        return first[0] in ('host', 'maps', 'mapping') and first[1] < second[1]
     return ranks[0] < ranks[1]

@@ -33,7 +33,7 @@ class WatchTest(unittest.TestCase):
         contexts.enter(self, self.watch.installed())
 
     def test_the_order_is_the_documented_one(self):
-        kinds = {'hosts': 'host', 'host_groups': 'volume'}
+        kinds = {'host_groups': 'volume'}
         documented = re.findall(r'^``(\w+)`` ', locks.__doc__, re.M)
         self.assertEqual(
             [kind for kind in lock_order.RANKS if kind != 'copy'],
@@ -42,7 +42,7 @@ class WatchTest(unittest.TestCase):
     def test_in_order(self):
         with locks.flattening('v', 20), locks.group('x', 1), \
                 locks.snapshot('s'), \
-                locks.hosts('x', ['b', 'a']), locks.host_groups('v'):
+                locks.host('x', ['b', 'a']), locks.host_groups('v'):
             pass
         self.assertEqual([], self.watch.wrong)
         self.assertLessEqual(
@@ -52,24 +52,27 @@ class WatchTest(unittest.TestCase):
 
     def test_one_after_the_other(self):
         """Only what is held counts."""
-        for lock in (locks.hosts('x', ['a']), locks.group('x', 2),
+        for lock in (locks.host('x', ['a']), locks.group('x', 2),
                      locks.group('x', 1)):
             with lock:
                 pass
         self.assertEqual([], self.watch.wrong)
 
     def test_out_of_order(self):
-        for outer, inner in (
-                (locks.hosts('x', ['a']), locks.group('x', 1)),
-                (locks.group('x', 1), locks.flattening('v')),
-                (locks.flattening('v'), locks.flattening('w')),
-                (locks.host_groups('v'), locks.hosts('x', ['a'])),
-                (locks.hosts('x', ['a']), locks.snapshot('s')),
-                (locks.hosts('x', ['b']), locks.hosts('x', ['a'])),
-                (locks.hosts('x', ['a']), locks.hosts('x', ['a'])),
-                (locks.group('x', 1), locks.group('x', 2)),
-                (locks.snapshot('s'), locks.snapshot('t'))):
+        for wrong, outer, inner in (
+                (2, locks.host('x', ['a']), locks.group('x', 1)),
+                (1, locks.group('x', 1), locks.flattening('v')),
+                (1, locks.flattening('v'), locks.flattening('w')),
+                (2, locks.host_groups('v'), locks.host('x', ['a'])),
+                (2, locks.host('x', ['a']), locks.snapshot('s')),
+                (3, locks.host('x', ['b']), locks.host('x', ['a'])),
+                (3, locks.host('x', ['a']), locks.host('x', ['a'])),
+                (2, locks.mapping('v', ['a'], 5), locks.host('x', ['a'])),
+                (1, locks.mapping('v', ['a'], 5),
+                 locks.mapping('v', ['a'], 5)),
+                (1, locks.group('x', 1), locks.group('x', 2)),
+                (1, locks.snapshot('s'), locks.snapshot('t'))):
             self.watch.wrong.clear()
             with outer, inner:
                 pass
-            self.assertEqual(1, len(self.watch.wrong))
+            self.assertEqual(wrong, len(self.watch.wrong))

@@ -12,8 +12,10 @@
 
 """Attachments that run concurrently, or are interrupted."""
 
+import concurrent.futures
 import functools
 import threading
+import time
 from typing import Any
 from unittest import mock
 
@@ -23,13 +25,25 @@ from cinder.zonemanager import utils as fczm_utils
 import ddt
 
 from cinder_k2.array import host_identity
+from cinder_k2.driver.operations import host_holds
 from cinder_k2 import rest
 from tests.functional import backend
 from tests.functional import base
 
 GUEST = '7e000000-0000-4000-8000-00000000000'
 FAILED = exception.VolumeBackendAPIException
+TIMEOUT = 10
 SHARED = {'multiattach': '<is> True'}
+
+_share = host_holds.Hold.share
+
+
+def _share_late(hold: host_holds.Hold) -> None:
+    """Share a hold when another thread waits for it."""
+    end = time.monotonic() + TIMEOUT
+    while not hold._round.waiting and hold._lock and time.monotonic() < end:
+        time.sleep(0.005)
+    _share(hold)
 
 
 class GuestsTest(base.FunctionalTest):
@@ -425,6 +439,39 @@ class ManyAtOnceTest(base.FunctionalTest):
             for service in services])
         self.assertEqual(['done'] * 3, results)
         self.assert_left(volumes=4, volume_groups=4)
+
+    def test_two_services_map_to_one_host_at_once(self) -> None:
+        """Requests of one that hang do not hold up the other."""
+        self.ignore_call_budget()
+        connector, first, second = self.host(), self.backend, self.own('iscsi')
+        volumes = [first.create_volume(1) for _ in range(4)]
+        attached = [first.attach(volumes.pop(), connector)]
+        mapped, may_reply = threading.Semaphore(0), threading.Event()
+        send, in_time = first.side.array.mappings.map, []
+
+        def send_and_wait(*args: Any, **how: Any) -> Any:
+            lun = send(*args, **how)
+            mapped.release()
+            in_time.append(may_reply.wait(TIMEOUT))
+            return lun
+
+        with concurrent.futures.ThreadPoolExecutor() as pool, \
+                mock.patch.object(first.side.array.mappings, 'map',
+                                  send_and_wait):
+            with mock.patch.object(host_holds.Hold, 'share', _share_late):
+                attaching = [pool.submit(first.attach, volume, connector)
+                             for volume in volumes[:2]]
+                for _ in attaching:
+                    self.assertTrue(mapped.acquire(timeout=TIMEOUT))
+            attached.append(second.attach(volumes[2], connector))
+            may_reply.set()
+            attached += [each.result() for each in attaching]
+        self.assertEqual([True, True], in_time)
+        self.assertEqual((1, 4), (len(self._hosts()), len(self._mappings())))
+        self.together(*[functools.partial(service.detach, each)
+                        for service, each in zip([first, second] * 2, attached,
+                                                 strict=True)])
+        self.assert_left(volumes=5, volume_groups=5)
 
     def test_creates_and_deletes(self) -> None:
         def work() -> str:

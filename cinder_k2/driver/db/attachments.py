@@ -19,7 +19,8 @@ mapped: so two concurrent detaches may each see the other's row, and a row may
 not yet show its host. Both count as users here; mappings that stay for no
 other reason are removed by ``cinder_k2.driver.operations.reconciliation``.
 
-Rows are read under the host's lock.
+Rows are read while the host is held, with the lock of the volume's mapping
+if others may be inside.
 """
 
 import typing

@@ -13,7 +13,6 @@
 """Attach volumes to hosts."""
 
 from collections.abc import Callable
-from collections.abc import Hashable
 import contextlib
 import functools
 import typing
@@ -101,8 +100,8 @@ class Attach:
         return named.backing
 
     def _connect(self, volume: typing.Any, find: Callable[[], ArrayVolume],
-                 connector: transport.Connector, what: Hashable
-                 ) -> dict[str, typing.Any]:
+                 connector: transport.Connector,
+                 what: host_holds.Subject | None) -> dict[str, typing.Any]:
         """Map a volume of the array to a host.
 
         Three calls; three more if the array does not know the host, and two
@@ -125,7 +124,8 @@ class Attach:
     def _connect_held(self, volume: typing.Any,
                       find: Callable[[], ArrayVolume],
                       sought: host_identity.Sought, targets: transport.Targets,
-                      what: Hashable = None) -> dict[str, typing.Any]:
+                      what: host_holds.Subject | None = None
+                      ) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
         with contextlib.ExitStack() as afterwards, \
                 self._hosts.held(initiators, what) as hold:

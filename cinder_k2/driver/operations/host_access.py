@@ -12,7 +12,6 @@
 
 """Finding and locking the host of a connector on one array."""
 
-from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
@@ -85,7 +84,8 @@ class HostAccess:
             tuple(former))
 
     @contextlib.contextmanager
-    def held(self, initiators: Iterable[str], what: Hashable = None,
+    def held(self, initiators: Iterable[str],
+             what: host_holds.Subject | None = None,
              timeout: float | None = None) -> Iterator[host_holds.Hold]:
         """Hold a host; the array's deadline begins when it is held.
 
@@ -100,11 +100,13 @@ class HostAccess:
 
 
 def subject(volume: typing.Any, backing: ArrayVolume | None = None
-            ) -> Hashable:
+            ) -> host_holds.Subject | None:
     """The subject of an attach or detach: the same ones exclude each other.
 
     Attachments of one volume to one host share a mapping.
     """
     if volume is not None:
-        return str(volume.id)
-    return None if backing is None else str(backing.mappable)
+        return host_holds.Subject(str(volume.id), has_row=True)
+    if backing is None:
+        return None
+    return host_holds.Subject(str(backing.mappable), has_row=False)

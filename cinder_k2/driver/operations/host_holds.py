@@ -10,24 +10,28 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Holding a host, alone or together with other threads of this service.
+"""Holding a host, alone or together with others.
 
 Creating and deleting a host need exclusive access. Mapping volumes to an
 existing host, and unmapping them, run concurrently: a hypervisor that boots
 fifty instances must not wait fifty times.
 
-So the operation that holds the host's lock may share it. The others do not
-take the lock; it is released when all of them have left. Services of a cluster
-always exclude each other.
+So the operation that has the locks of a host may share it. Other threads of
+this service do not take the locks; they are released when all have left.
+Another service of the cluster gets one of the two (``locks.HostLocks``) and
+shares it with its own threads. No two operations inside have one subject:
+those of this service wait for each other here, and each has the lock of its
+mapping while another service may be inside.
 """
 
-from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Set
 import contextlib
 import dataclasses
 import threading
 import time
+import typing
 
 from oslo_log import log as logging
 
@@ -38,6 +42,33 @@ from cinder_k2.flows import hosts
 LOG = logging.getLogger(__name__)
 
 _Host = tuple[str, frozenset[str]]
+# Seconds to wait for another service that maps the same volume to it. The
+# first operation waits longer for those that have entered after it.
+_MAPPING_TIMEOUT = locks.LOCK_TIMEOUT / 2
+
+
+class Subject(typing.NamedTuple):
+    """What an operation maps or unmaps; the same ones exclude each other.
+
+    :ivar name: id of a Cinder volume, or the reference of another object
+    :ivar has_row: whether it is a volume in Cinder. Other services may map
+        those, too; other objects belong to one service, or are locked.
+    """
+
+    name: str
+    has_row: bool
+
+    def locked(self, initiators: Iterable[str], timeout: float
+               ) -> contextlib.AbstractContextManager[None]:
+        """Exclude other services that map it to a host, or unmap it.
+
+        :param initiators: those of the host
+        :param timeout: seconds to wait for each lock
+        :raises LockTimeout: another one held it too long
+        """
+        if not self.has_row:
+            return contextlib.nullcontext()
+        return locks.mapping(self.name, initiators, timeout)
 
 
 @dataclasses.dataclass(eq=False)
@@ -47,7 +78,7 @@ class _Waiter:
     :ivar is_inside: whether it shares it by now
     """
 
-    what: Hashable
+    what: Subject | None
     is_inside: bool = False
 
 
@@ -60,7 +91,7 @@ class _Round:
     :ivar is_open: whether they may enter
     """
 
-    inside: set[Hashable]
+    inside: set[Subject | None]
     waiting: list[_Waiter] = dataclasses.field(default_factory=list)
     is_open: bool = False
 
@@ -78,19 +109,28 @@ class _Round:
 
 
 class Hold:
-    """The hold of one thread on a host."""
+    """The hold of one thread on a host.
+
+    :param own: its locks, the last first to be released
+    :param lock: those of the host, if it is the first that holds it
+    """
 
     def __init__(self, changed: threading.Condition, held: _Round,
-                 is_first: bool, may_share: bool) -> None:
+                 initiators: Set[str], what: Subject | None,
+                 own: contextlib.ExitStack, lock: locks.HostLocks | None
+                 ) -> None:
         self._changed = changed
         self._round = held
-        self._is_first = is_first
-        self._may_share = may_share
+        self._initiators = initiators
+        self._what = what
+        self._own = own
+        self._lock = lock
 
     @property
     def is_alone(self) -> bool:
         """Whether no other operation is inside, or can enter."""
-        return self._is_first and not self._round.is_open
+        return (self._lock is not None and self._lock.is_alone
+                and not self._round.is_open)
 
     def claim(self) -> None:
         """Ensure exclusive access.
@@ -104,14 +144,32 @@ class Hold:
         """Share the hold with waiting operations: the host will stay.
 
         One without a subject stays exclusive: others could not be told from
-        its own.
+        its own. If no thread of this service waits, other services keep
+        waiting until this operation ends: alone it needs fewer calls.
         """
+        if self._lock is None or self._what is None or not self._open():
+            return
+        if not self._lock.is_alone:
+            return
+        try:
+            self._own.enter_context(self._what.locked(self._initiators, 0))
+            self._lock.share()
+        except Exception as error:
+            # The caller has mapped: that must not fail.
+            LOG.warning('Other services wait for the host of %(host)s longer '
+                        'than they need: %(error)s', {
+                            'host': ', '.join(sorted(self._initiators)),
+                            'error': error})
+
+    def _open(self) -> bool:
+        """Admit those that wait; whether there are any."""
         with self._changed:
-            if (self._is_first and self._may_share
-                    and self._round.waiting):
-                self._round.is_open = True
-                self._round.admit()
-                self._changed.notify_all()
+            if self._round.is_open or not self._round.waiting:
+                return False
+            self._round.is_open = True
+            self._round.admit()
+            self._changed.notify_all()
+            return True
 
 
 class HostHolds:
@@ -123,26 +181,30 @@ class HostHolds:
 
     @contextlib.contextmanager
     def hold(self, system_id: str, initiators: Iterable[str],
-             what: Hashable = None, timeout: float | None = None
+             what: Subject | None = None, timeout: float | None = None
              ) -> Iterator[Hold]:
         """Hold the host that has these initiators.
 
         :param what: the subject, if the operation can run concurrently with
             those on other subjects; without it the hold is exclusive
-        :param timeout: seconds to wait for it; default as for locks
+        :param timeout: seconds to wait for it and for each lock; default as
+            for locks
         :raises LockTimeout: others held it too long
         """
         host = system_id, frozenset(i.lower() for i in initiators)
         held, is_first = self._enter(
             host, what, locks.LOCK_TIMEOUT if timeout is None else timeout)
         try:
-            with self._locked(host, held, what, timeout) if is_first \
-                    else contextlib.nullcontext():
-                yield Hold(self._changed, held, is_first, what is not None)
+            with contextlib.ExitStack() as own:
+                lock = own.enter_context(self._locked(
+                    host, held, what, timeout)) if is_first else None
+                if what is not None and not (lock and lock.is_alone):
+                    own.enter_context(what.locked(host[1], _MAPPING_TIMEOUT))
+                yield Hold(self._changed, held, host[1], what, own, lock)
         finally:
             self._leave(host, held, what, is_first)
 
-    def _enter(self, host: _Host, what: Hashable, timeout: float
+    def _enter(self, host: _Host, what: Subject | None, timeout: float
                ) -> tuple[_Round, bool]:
         """Join a shared hold, or be the first of a new one."""
         end = time.monotonic() + timeout
@@ -157,8 +219,8 @@ class HostHolds:
             held = self._rounds[host] = _Round({what})
             return held, True
 
-    def _share(self, host: _Host, held: _Round, what: Hashable, end: float
-               ) -> bool:
+    def _share(self, host: _Host, held: _Round, what: Subject | None,
+               end: float) -> bool:
         """Wait to share a hold; False if it ends before, or the time does."""
         mine = _Waiter(what)
         if what is not None:
@@ -173,12 +235,12 @@ class HostHolds:
         return mine.is_inside
 
     @contextlib.contextmanager
-    def _locked(self, host: _Host, held: _Round, what: Hashable,
-                timeout: float | None) -> Iterator[None]:
-        """Hold the lock until the last operation that entered has left."""
-        with locks.hosts(*host, timeout):
+    def _locked(self, host: _Host, held: _Round, what: Subject | None,
+                timeout: float | None) -> Iterator[locks.HostLocks]:
+        """Hold the locks until the last operation that entered has left."""
+        with locks.host(*host, timeout, alone=what is None) as lock:
             try:
-                yield
+                yield lock
             finally:
                 with self._changed:
                     held.is_open = False
@@ -188,7 +250,7 @@ class HostHolds:
                                   'and others go on without them.',
                                   {'host': ', '.join(sorted(host[1]))})
 
-    def _leave(self, host: _Host, held: _Round, what: Hashable,
+    def _leave(self, host: _Host, held: _Round, what: Subject | None,
                is_first: bool) -> None:
         with self._changed:
             held.inside.discard(what)

@@ -37,6 +37,7 @@ from cinder_k2.array import snapshots
 from cinder_k2.array import system
 from cinder_k2.array import volumes
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import host_holds
 from tests.unit.driver import rows
 
 _PARTS = {
@@ -98,7 +99,7 @@ class Journal:
 
     def record_locks(self, test):
         """Replace the functions of ``locks`` during a test."""
-        for name in ('flattening', 'group', 'hosts', 'host_groups',
+        for name in ('flattening', 'group', 'host', 'host_groups', 'mapping',
                      'snapshot'):
             patched(test, locks, name, side_effect=self.context(name))
 
@@ -187,4 +188,6 @@ def _signature(function):
 
 
 def _text(value):
+    if isinstance(value, host_holds.Subject):
+        return value.name
     return ','.join(value) if isinstance(value, list) else str(value)

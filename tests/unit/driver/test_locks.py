@@ -11,11 +11,14 @@
 # under the License.
 
 import contextlib
+import time
 import unittest
 from unittest import mock
 
 from cinder_k2.driver import locks
 from cinder_k2 import exceptions
+
+VOLUME = '11111111-aaaa-4aaa-8aaa-111111111111'
 
 
 class LocksTest(unittest.TestCase):
@@ -31,16 +34,17 @@ class LocksTest(unittest.TestCase):
 
         with mock.patch.object(locks, '_lock', lock):
             for initiators in (['B', 'a', 'c'], ['c', 'b', 'A']):
-                with locks.hosts('sys', initiators):
+                with locks.host('sys', initiators):
                     pass
-        self.assertEqual(['k2-sys-host-a', 'k2-sys-host-b', 'k2-sys-host-c']
-                         * 2, taken)
+        self.assertEqual([f'k2-sys-{kind}-{name}' for kind
+                          in ('host', 'maps') for name in 'abc'] * 2,
+                         taken)
 
     def test_lock_name_contains_no_slash(self):
         with mock.patch.object(
                 locks, '_lock', return_value=contextlib.nullcontext(),
                 autospec=True) as lock:
-            with locks.hosts('sys', ['iqn.x:../../etc/passwd']):
+            with locks.host('sys', ['iqn.x:../../etc/passwd']):
                 pass
         self.assertNotIn('/', lock.call_args.args[0])
 
@@ -84,14 +88,15 @@ class LockTest(unittest.TestCase):
 
     def test_hosts(self):
         """Locked in alphabetical order, once each, ignoring case."""
-        self.check(locks.hosts('sys', [*reversed('abcdefghij'), 'B', 'X']),
-                   *[f'k2-sys-host-{name}' for name in 'abcdefghijx'])
+        self.check(locks.host('sys', [*reversed('abcdefghij'), 'B', 'X']),
+                   *[f'k2-sys-{kind}-{name}' for kind in ('host', 'maps')
+                     for name in 'abcdefghijx'])
 
     def test_host_lock_timeout(self):
         """Locks that were already taken are released."""
         self.log.acquire.side_effect = [True, False]
         with self.assertRaises(exceptions.LockTimeout):
-            with locks.hosts('sys', ['a', 'b']):
+            with locks.host('sys', ['a', 'b']):
                 self.log.inside()
         self.assertEqual([
             mock.call.acquire('k2-sys-host-a', 600),
@@ -101,10 +106,61 @@ class LockTest(unittest.TestCase):
     def test_host_lock_with_a_shorter_timeout(self):
         self.log.acquire.return_value = False
         with self.assertRaisesRegex(exceptions.LockTimeout, 'Waited 5 sec'):
-            with locks.hosts('sys', ['a'], 5.0):
+            with locks.host('sys', ['a'], 5.0):
                 self.log.inside()
         self.assertEqual([mock.call.acquire('k2-sys-host-a', 5.0)],
                          self.log.mock_calls)
+
+    def test_host_that_another_service_maps_to(self):
+        """It is waited for if nobody else may use the host."""
+        self.log.acquire.side_effect = [True, False]
+        with self.assertRaisesRegex(exceptions.LockTimeout, 'Waited 5 sec'):
+            with locks.host('sys', ['a'], 5.0):
+                self.log.inside()
+        self.assertEqual([
+            mock.call.acquire('k2-sys-host-a', 5.0),
+            mock.call.acquire('k2-sys-maps-a', 5.0),
+            mock.call.release('k2-sys-host-a')], self.log.mock_calls)
+
+    def test_service_that_is_not_alone(self):
+        """It keeps the host's own lock, and no lock of mappings."""
+        self.log.acquire.side_effect = [True, True, True, False]
+        with locks.host('sys', ['a', 'b'], 5.0, alone=False) as held:
+            self.assertFalse(held.is_alone)
+            held.share()
+            self.log.inside()
+        self.assertEqual([
+            mock.call.acquire('k2-sys-host-a', 5.0),
+            mock.call.acquire('k2-sys-host-b', 5.0),
+            mock.call.acquire('k2-sys-maps-a', False),
+            mock.call.acquire('k2-sys-maps-b', False),
+            mock.call.release('k2-sys-maps-a'),
+            mock.call.inside(),
+            mock.call.release('k2-sys-host-b'),
+            mock.call.release('k2-sys-host-a')], self.log.mock_calls)
+
+    def test_shared_host(self):
+        """The next service gets the host's own lock, and maps, too."""
+        with locks.host('sys', ['a'], alone=False) as held:
+            self.assertTrue(held.is_alone)
+            held.share()
+            self.log.inside()
+        self.assertEqual([
+            mock.call.acquire('k2-sys-host-a', 600),
+            mock.call.acquire('k2-sys-maps-a', False),
+            mock.call.release('k2-sys-host-a'),
+            mock.call.inside(),
+            mock.call.release('k2-sys-maps-a')], self.log.mock_calls)
+
+    def test_mapping_lock(self):
+        """MySQL allows 64 characters, with the prefix that Cinder adds."""
+        name = f'k2-mapping-{VOLUME}-'
+        with locks.mapping(VOLUME, ['B', 'a'], 5):
+            self.log.inside()
+        expected = [name + 'ca978112', name + '3e23e816']
+        self.assertEqual(self.held(*sorted(expected), timeout=5),
+                         self.log.mock_calls)
+        self.assertLessEqual(len('cinder-' + expected[0]), 64)
 
     def test_flattening_lock(self):
         self.check(locks.flattening('v1'), 'k2-flattening-v1')
@@ -168,6 +224,20 @@ class LockTest(unittest.TestCase):
         self.assertNotIn(mock.call.inside(), self.log.mock_calls)
         self.assertFalse(self.log.release.called)
 
+    def test_driver_of_tooz_with_errors_of_its_own(self):
+        """That of etcd repeats its request until the time is up."""
+        def wait(name, timeout):
+            time.sleep(0.01)
+            raise KeyError('RetryError')
+        self.log.acquire.side_effect = wait
+        self.assertRaises(exceptions.LockTimeout, self.enter,
+                          locks.host('sys', ['a'], 0.01))
+        self.assertRaises(KeyError, self.enter, locks.group('sys', 5))
+
+    def enter(self, lock):
+        with lock:
+            self.log.inside()
+
     def test_lock_files_of_deleted_objects_are_removed(self):
         locks.forget_group('sys', 5)
         locks.forget_volume('v1')
@@ -176,4 +246,5 @@ class LockTest(unittest.TestCase):
             mock.call.remove('k2-sys-group-5'),
             mock.call.remove('k2-volume-v1'),
             mock.call.remove('k2-flattening-v1'),
+            mock.call.remove('k2-mapping-v1-*'),
             mock.call.remove('k2-snapshot-s1')], self.log.mock_calls)

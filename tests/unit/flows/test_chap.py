@@ -129,23 +129,27 @@ class GuardTest(simulated.SimulatedTest):
         login = self.attach().login
         host = self.registry.locate(SOUGHT).host
         self.sim.control.clear_journal()
-        self.assertEqual(login, self.guard.login(host))
+        self.assertEqual(login, self.guard.login(host, self.fail))
         self.assertEqual([], self.calls())
 
     def test_profile_without_a_host(self):
         """A known password does not mean that the host has the profile."""
         self.guard.make()
-        self.assertIsNone(self.guard.login(self.registry.create('another')))
+        self.assertIsNone(self.guard.login(self.registry.create('another'),
+                                           self.fail))
 
     def test_a_lost_password_is_renewed_on_an_idle_host(self):
         host = self.give('Nobody-knows-1')
-        login = self.guard.login(host)
+        claim = mock.Mock(spec_set=[])
+        login = self.guard.login(host, claim)
+        claim.assert_called_once_with()
         self.assertEqual(login.password, self.password())
         self.assertEqual(self.secrets.kept, {IQN: self.password()})
 
     def test_a_lost_password_of_a_mapped_host_stays(self):
         host = self.give('Nobody-knows-1', mapped=True)
-        self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host)
+        self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host,
+                          mock.Mock(spec_set=[]))
         self.assertEqual('Nobody-knows-1', self.password())
 
     def test_lost_password_of_a_host_group_member_stays(self):
@@ -153,13 +157,14 @@ class GuardTest(simulated.SimulatedTest):
         host = self.give('Nobody-knows-1')
         group = self.client.host_groups.create(name='cluster')
         self.client.hosts.update(host, host_group=group.ref)
-        self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host)
+        self.assertRaises(exceptions.ChapSecretLost, self.guard.login, host,
+                          mock.Mock(spec_set=[]))
         self.assertEqual('Nobody-knows-1', self.password())
 
     def test_disabled_without_a_password(self):
         """No call for hosts that never had CHAP."""
         off = chap.Chap(self.array, self.registry, self.secrets, False)
-        self.assertIsNone(off.guard([IQN]).login(1))
+        self.assertIsNone(off.guard([IQN]).login(1, self.fail))
         self.assertFalse(off.guard([IQN]).may_give(1))
         off.forget([IQN])
         self.assertEqual([], self.calls())
@@ -210,6 +215,7 @@ class RecordedGuardTest(doubles.TestCase):
         self.array.chap.of_others.return_value = []
         self.array.chap.was_given.return_value = False
         self.name = naming.chap_profile(IQN)
+        self.claim = mock.Mock(spec_set=[])
 
     def guard(self, required=True, initiator=IQN):
         return chap.Chap(self.array, self.registry, self.secrets,
@@ -261,7 +267,7 @@ class RecordedGuardTest(doubles.TestCase):
         self.secrets.find.return_value = 'Kept-before-1'
         self.array.chap.find.return_value = self.IN_USE
         self.assertEqual(profiles.Login(self.name, 'Kept-before-1'),
-                         self.guard().login(5))
+                         self.guard().login(5, self.claim))
         self.assertEqual(
             [mock.call.secrets.find(IQN),
              mock.call.profiles.was_given(5, self.name),
@@ -271,7 +277,7 @@ class RecordedGuardTest(doubles.TestCase):
     def test_login_with_a_new_password(self):
         self.array.chap.find.return_value = self.IN_USE
         self.assertEqual(profiles.Login(self.name, 'Generated-0001'),
-                         self.guard().login(5))
+                         self.guard().login(5, self.claim))
         self.assertEqual(
             [mock.call.secrets.find(IQN),
              mock.call.profiles.find(self.name),
@@ -282,11 +288,19 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.secrets.keep(IQN, 'Generated-0001'),
              mock.call.profiles.note_given(5, self.name)], self.calls())
 
+    def test_password_of_a_host_that_others_use(self):
+        """It is not changed while another service may log in with it."""
+        self.array.chap.find.return_value = self.IN_USE
+        self.claim.side_effect = hosts.MustBeAlone
+        self.assertRaises(hosts.MustBeAlone, self.guard().login, 5,
+                          self.claim)
+        self.assertEqual([], self.calls('profiles.set_password'))
+
     def test_login_when_another_service_kept_a_password_first(self):
         self.secrets.keep.side_effect = lambda initiator, secret: 'Theirs-1'
         self.array.chap.find.return_value = self.IN_USE
         self.assertEqual(profiles.Login(self.name, 'Theirs-1'),
-                         self.guard().login(5))
+                         self.guard().login(5, self.claim))
         self.assertEqual(
             [mock.call.profiles.set_password(self.IN_USE, 'Generated-0001'),
              mock.call.profiles.set_password(self.IN_USE, 'Theirs-1')],
@@ -296,7 +310,7 @@ class RecordedGuardTest(doubles.TestCase):
         self.array.mappings.is_mapped.return_value = True
         self.array.chap.find.return_value = self.IN_USE
         error = self.raised(exceptions.ChapSecretLost,
-                            self.guard().login, 5)
+                            self.guard().login, 5, self.claim)
         self.assertEqual(self.LOST, str(error))
         self.assertEqual([], self.calls('secrets.keep'))
 

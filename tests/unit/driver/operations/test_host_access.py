@@ -88,8 +88,8 @@ class HostAccessTest(testtools.TestCase):
 @ddt.ddt
 class SubjectTest(testtools.TestCase):
 
-    @ddt.data((True, True, rows.volume().id), (False, True, '/volumes/6'),
-              (False, False, None))
+    @ddt.data((True, True, (rows.volume().id, True)),
+              (False, True, ('/volumes/6', False)), (False, False, None))
     @ddt.unpack
     def test_subject_identifies_the_attached_volume(
             self, has_row, has_backing, expected):

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import collections
 from concurrent import futures
 import contextlib
 import threading
@@ -23,39 +24,61 @@ from cinder_k2 import exceptions
 from cinder_k2.flows import hosts
 
 _TIMEOUT = 20
+_HOST, _MAPS = 'k2-sys-host-a', 'k2-sys-maps-a'
 
 
-class HostHoldsTest(unittest.TestCase):
+class Locks:
+    """The locks of a cluster, in this process.
+
+    :ivar taken: names of locks, as often as they were taken
+    """
+
+    def __init__(self):
+        self.taken = []
+        self._locks = collections.defaultdict(threading.Lock)
+
+    @contextlib.contextmanager
+    def lock(self, name, timeout=None):
+        timeout = _TIMEOUT if timeout is None else timeout
+        if not (self._locks[name].acquire(timeout=timeout) if timeout
+                else self._locks[name].acquire(blocking=False)):
+            raise exceptions.LockTimeout(name)
+        self.taken.append(name)
+        try:
+            yield
+        finally:
+            self._locks[name].release()
+
+    def held(self):
+        """Names of the locks that are held."""
+        return {name for name, lock in list(self._locks.items())
+                if lock.locked()}
+
+
+class _HoldsTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.taken = []
-        self.locked = threading.Lock()
-        patcher = mock.patch.object(locks, 'hosts', self._lock)
+        self.locks = Locks()
+        patcher = mock.patch.object(locks, '_lock', self.locks.lock)
         patcher.start()
         self.addCleanup(patcher.stop)
         self.holds = host_holds.HostHolds()
         self.log = []
 
-    @contextlib.contextmanager
-    def _lock(self, system_id, initiators, timeout):
-        """Replace locks.hosts; fail if it is held twice."""
-        self.assertTrue(self.locked.acquire(blocking=False))
-        self.taken.append((system_id, set(initiators)))
-        try:
-            yield
-        finally:
-            self.locked.release()
+    def times_held(self):
+        """How often the host was locked."""
+        return self.locks.taken.count(_HOST)
 
-    def hold(self, what=None, initiators=('a',)):
-        return self.holds.hold('sys', initiators, what)
+    def hold(self, what=None, initiators=('a',), holds=None):
+        return (holds or self.holds).hold('sys', initiators, _subject(what))
 
-    def start(self, what, inside=None):
+    def start(self, what, inside=None, holds=None):
         """Start a thread that holds the host until it is told to leave."""
         entered, may_leave = threading.Event(), threading.Event()
 
         def run():
-            with self.hold(what) as hold:
+            with self.hold(what, holds=holds) as hold:
                 self.log.append(what)
                 if inside:
                     inside(hold)
@@ -67,14 +90,17 @@ class HostHoldsTest(unittest.TestCase):
         self.addCleanup(may_leave.set)
         return entered, may_leave, thread
 
-    def wait_for_waiting(self, number):
+    def wait_for_waiting(self, number, holds=None):
         """Wait until this many operations wait to share the hold."""
-        held, = self.holds._rounds.values()
+        held, = (holds or self.holds)._rounds.values()
         for _ in range(2000):
             if len(held.waiting) == number:
                 return
             threading.Event().wait(0.005)
         self.fail(f'{len(held.waiting)} wait, not {number}')
+
+
+class HostHoldsTest(_HoldsTest):
 
     def test_one_without_a_subject_is_not_shared(self):
         """Another on the same volume could enter it."""
@@ -107,7 +133,7 @@ class HostHoldsTest(unittest.TestCase):
             hold.share()
             self.assertTrue(hold.is_alone)
             hold.claim()
-        self.assertEqual([('sys', {'a'})], self.taken)
+        self.assertEqual([_HOST, _MAPS], self.locks.taken)
         self.assertEqual({}, self.holds._rounds)
 
     def test_shared_hold(self):
@@ -121,7 +147,7 @@ class HostHoldsTest(unittest.TestCase):
             self.assertRaises(hosts.MustBeAlone, hold.claim)
             may_leave.set()
             thread.join(_TIMEOUT)
-        self.assertEqual(1, len(self.taken))
+        self.assertEqual(1, self.times_held())
 
     def test_all_that_wait_share_a_hold_that_ends_at_once(self):
         """Otherwise each would be the first of the next hold, alone."""
@@ -132,7 +158,7 @@ class HostHoldsTest(unittest.TestCase):
             for _, may_leave, _ in started:
                 may_leave.set()
         self.assertEqual(set('wxy'), {*self.log})
-        self.assertEqual(1, len(self.taken))
+        self.assertEqual(1, self.times_held())
 
     def test_one_of_a_subject_follows_the_other(self):
         """In the same hold, as long as that is open."""
@@ -149,7 +175,7 @@ class HostHoldsTest(unittest.TestCase):
             leave_second.set()
             thread.join(_TIMEOUT)
         self.assertEqual(['w', 'w'], self.log)
-        self.assertEqual(1, len(self.taken))
+        self.assertEqual(1, self.times_held())
 
     def test_operation_that_comes_while_it_is_open(self):
         with self.hold('v') as hold:
@@ -160,7 +186,7 @@ class HostHoldsTest(unittest.TestCase):
             self.assertTrue(later.wait(_TIMEOUT))
             leave_first.set()
             leave_later.set()
-        self.assertEqual(1, len(self.taken))
+        self.assertEqual(1, self.times_held())
 
     def test_operation_that_shares_a_hold_cannot_claim_it(self):
         claims = []
@@ -186,7 +212,7 @@ class HostHoldsTest(unittest.TestCase):
             self.assertTrue(entered.wait(_TIMEOUT))
             threading.Timer(0.05, may_leave.set).start()
         self.assertTrue(may_leave.is_set())
-        self.assertFalse(self.locked.locked())
+        self.assertEqual(set(), self.locks.held())
 
     def test_same_volume_does_not_share_a_hold(self):
         """Attachments of one volume share a mapping."""
@@ -200,7 +226,7 @@ class HostHoldsTest(unittest.TestCase):
             leave_other.set()
         self.assertTrue(same.wait(_TIMEOUT))
         leave_same.set()
-        self.assertEqual(2, len(self.taken))
+        self.assertEqual(2, self.times_held())
 
     def test_operation_without_a_volume_does_not_share_a_hold(self):
         with self.hold('v') as hold:
@@ -221,14 +247,10 @@ class HostHoldsTest(unittest.TestCase):
             self.assertFalse(other.is_set())
         self.assertTrue(other.wait(_TIMEOUT))
         leave.set()
-        self.assertEqual(2, len(self.taken))
+        self.assertEqual(2, self.times_held())
 
     def test_different_hosts_are_held_independently(self):
-        @contextlib.contextmanager
-        def lock(system_id, initiators, timeout):
-            yield
-        with mock.patch.object(locks, 'hosts', lock), \
-                self.hold('v'), self.hold('v', ('b',)):
+        with self.hold('v'), self.hold('v', ('b',)):
             self.assertEqual(2, len(self.holds._rounds))
         self.assertEqual({}, self.holds._rounds)
 
@@ -239,7 +261,7 @@ class HostHoldsTest(unittest.TestCase):
         self.assertEqual({}, self.holds._rounds)
 
     def test_lock_timeout(self):
-        with mock.patch.object(locks, 'hosts', autospec=True,
+        with mock.patch.object(locks, 'host', autospec=True,
                                side_effect=exceptions.LockTimeout('late')):
             with self.assertRaises(exceptions.LockTimeout), self.hold('v'):
                 self.fail('it was not had')
@@ -257,11 +279,10 @@ class HostHoldsTest(unittest.TestCase):
                 exceptions.LockTimeout, 'Waited 0.05 seconds'), \
                 self.holds.hold('sys', ['a'], None, 0.05):
             self.fail('it was held')
-        with mock.patch.object(locks, 'hosts', autospec=True,
-                               return_value=contextlib.nullcontext()) as lock:
+        with mock.patch.object(locks, 'host', autospec=True) as lock:
             with self.holds.hold('sys', ['a'], None, 0.05):
                 pass
-        lock.assert_called_once_with('sys', frozenset('a'), 0.05)
+        lock.assert_called_once_with('sys', frozenset('a'), 0.05, alone=True)
 
     def test_shared_hold_that_is_not_released_in_time(self):
         with self.assertLogs(host_holds.LOG.logger, 'ERROR') as logs, \
@@ -273,3 +294,158 @@ class HostHoldsTest(unittest.TestCase):
                     hold.share()
                     self.assertTrue(entered.wait(_TIMEOUT))
         self.assertIn('host of a hang', logs.output[0])
+
+
+class ServicesTest(_HoldsTest):
+    """Two services of a cluster, and a third one."""
+
+    def setUp(self):
+        super().setUp()
+        self.others = host_holds.HostHolds()
+        self.third = host_holds.HostHolds()
+
+    @contextlib.contextmanager
+    def shared(self, what='v', other='w'):
+        """A hold of the first service that two of its threads share."""
+        with self.hold(what) as hold:
+            _, leave, thread = self.start(other)
+            self.wait_for_waiting(1)
+            hold.share()
+            leave.set()
+            thread.join(_TIMEOUT)
+            yield hold
+
+    def test_both_map_at_the_same_time(self):
+        """Not alone: a host without volumes is not removed by either."""
+        with self.shared() as hold, self.hold('x', holds=self.others) as other:
+            self.assertFalse(hold.is_alone)
+            self.assertFalse(other.is_alone)
+            self.assertRaises(hosts.MustBeAlone, other.claim)
+            other.share()
+            self.assertEqual({_HOST, _MAPS, _mapping('v'), _mapping('x')},
+                             self.locks.held())
+        self.assertEqual(set(), self.locks.held())
+
+    def test_threads_of_the_second_service(self):
+        """They share its hold, each with the lock of its volume."""
+        with self.shared(), self.hold('x', holds=self.others) as other:
+            entered, leave, thread = self.start('y', holds=self.others)
+            self.wait_for_waiting(1, self.others)
+            other.share()
+            self.assertTrue(entered.wait(_TIMEOUT))
+            self.assertEqual({_HOST, _MAPS, *map(_mapping, 'vxy')},
+                             self.locks.held())
+            leave.set()
+
+    def test_exclusive_hold_waits_for_both(self):
+        """It has come first, so nobody else enters."""
+        with self.shared():
+            entered, leave, _ = self.start(None, holds=self.others)
+            self.wait_for_lock(_HOST)
+            self.assertFalse(entered.wait(0.05))
+            later, leave_later, _ = self.start('x', holds=self.third)
+            self.assertFalse(later.wait(0.05))
+        self.assertTrue(entered.wait(_TIMEOUT))
+        self.assertFalse(later.is_set())
+        leave.set()
+        self.assertTrue(later.wait(_TIMEOUT))
+        leave_later.set()
+
+    def test_third_service_waits_for_the_second(self):
+        """That has the host's own lock, also when the first one has left."""
+        with contextlib.ExitStack() as second:
+            with self.shared():
+                other = second.enter_context(self.hold('x',
+                                                       holds=self.others))
+                entered, leave, _ = self.start('y', holds=self.third)
+                self.assertFalse(entered.wait(0.05))
+            self.assertFalse(entered.wait(0.05))
+            self.assertFalse(other.is_alone)
+        self.assertTrue(entered.wait(_TIMEOUT))
+        leave.set()
+
+    def test_volume_of_both(self):
+        """Attachments of one volume share a mapping."""
+        with self.shared():
+            same, leave, _ = self.start('v', holds=self.others)
+            self.assertFalse(same.wait(0.05))
+        self.assertTrue(same.wait(_TIMEOUT))
+        leave.set()
+
+    def test_volume_of_a_later_thread(self):
+        """It waits inside for the other service."""
+        with self.shared():
+            first, leave_first, _ = self.start('x', holds=self.others)
+            self.assertTrue(first.wait(_TIMEOUT))
+            same, leave_same, _ = self.start('x')
+            self.assertFalse(same.wait(0.05))
+            leave_first.set()
+            self.assertTrue(same.wait(_TIMEOUT))
+            leave_same.set()
+
+    def test_hold_that_none_of_this_service_waits_for(self):
+        """Alone it needs fewer calls, and is soon over."""
+        with self.hold('v') as hold:
+            entered, leave, _ = self.start('x', holds=self.others)
+            hold.share()
+            self.assertTrue(hold.is_alone)
+            self.assertFalse(entered.wait(0.05))
+        self.assertTrue(entered.wait(_TIMEOUT))
+        leave.set()
+
+    def test_objects_without_a_row_have_no_lock(self):
+        """Only this service maps them."""
+        view = host_holds.Subject('/snapshots/5', has_row=False)
+        with self.holds.hold('sys', ['a'], view) as hold:
+            _, leave, _ = self.start('w')
+            self.wait_for_waiting(1)
+            hold.share()
+            leave.set()
+            self.assertNotIn(_HOST, self.locks.held())
+        self.assertEqual({_HOST, _MAPS, _mapping('w')},
+                         {*self.locks.taken})
+
+    def test_lock_that_fails_when_a_hold_is_shared(self):
+        """The caller has mapped, which must not fail."""
+        with self.assertLogs(host_holds.LOG.logger, 'WARNING') as logs, \
+                self.locks.lock(_mapping('v')), self.shared() as hold:
+            self.assertFalse(hold.is_alone)
+            self.assertIn(_HOST, self.locks.held())
+        self.assertIn('the host of a longer', logs.output[0])
+        self.assertEqual(set(), self.locks.held())
+
+    def test_lock_of_a_volume_that_is_not_obtained_in_time(self):
+        with self.shared(), self.locks.lock(_mapping('x')), \
+                mock.patch.object(host_holds, '_MAPPING_TIMEOUT', 0.05):
+            with self.assertRaises(exceptions.LockTimeout), \
+                    self.hold('x', holds=self.others):
+                self.fail('it was held')
+        self.assertEqual(set(), self.locks.held())
+        self.assertEqual({}, self.others._rounds)
+
+    def test_sharing_twice(self):
+        """One of the same volume waits; the others have entered."""
+        with self.shared() as hold, \
+                self.assertNoLogs(host_holds.LOG.logger, 'WARNING'):
+            same, leave, _ = self.start('v')
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertFalse(same.is_set())
+            leave.set()
+        self.assertTrue(same.wait(_TIMEOUT))
+
+    def wait_for_lock(self, name):
+        """Wait until a lock is held."""
+        for _ in range(2000):
+            if name in self.locks.held():
+                return
+            threading.Event().wait(0.005)
+        self.fail(f'{name} is free')
+
+
+def _mapping(what):
+    return locks._mapping_name(what, 'a')
+
+
+def _subject(what):
+    return None if what is None else host_holds.Subject(what, has_row=True)
