@@ -17,7 +17,7 @@ import time
 from tests.functional import backend
 
 # Seconds: the default of k2_reconciliation_interval.
-_INTERVAL = 600.0
+INTERVAL = 600.0
 
 
 class SkippingClock:
@@ -41,6 +41,6 @@ class SkippingClock:
     def reconcile(self, *services: backend.Backend) -> None:
         """Let one interval of reconciliation pass on back ends."""
         for _ in range(3):
-            self.slept += _INTERVAL / 3
+            self.slept += INTERVAL / 3
             for service in services:
                 service.stats()

@@ -26,6 +26,7 @@ from cinder import exception
 
 from tests.functional import backend
 from tests.functional import base
+from tests.functional import clocks
 
 GUEST = '7e000000-0000-4000-8000-00000000000'
 FAILED = exception.VolumeBackendAPIException
@@ -209,6 +210,20 @@ class KeptTest(ReconciliationTest):
         for member in (self.first, self.second):
             self.assertTrue(member.restart())
         self.pass_interval()
+        self.assert_detached()
+
+    def test_the_array_hangs_when_it_is_removed(self) -> None:
+        """Statistics are back soon; the mapping is removed later."""
+        self.keep()
+        self.fault('hang', 'GET', 'host_iqns', seconds=30, times=9)
+        begin = self.clock.monotonic()
+        self.reconcile(self.first)
+        self.assertLess(self.clock.monotonic() - begin,
+                        clocks.INTERVAL + 2 * 10)
+        self.assertEqual('up', self.first.stats()['backend_state'])
+        self.assertEqual(1, len(self._mappings()))
+        self.array.control.clear_faults()
+        self.reconcile(self.first)
         self.assert_detached()
 
     def test_an_administrator_has_mapped_it(self) -> None:

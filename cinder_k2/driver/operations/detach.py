@@ -145,7 +145,7 @@ class Detach:
 
         :param find: called while the host is held; returns the row of the
             volume, or None if the mapping may still be needed
-        :param timeout: seconds to wait for the host
+        :param timeout: as for ``HostAccess.held``
         :returns: whether nothing of the host needs the mapping
         :raises LockTimeout: others held the host too long
         """

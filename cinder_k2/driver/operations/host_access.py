@@ -90,12 +90,14 @@ class HostAccess:
         """Hold a host; the array's deadline begins when it is held.
 
         :param what: as for ``HostHolds.hold``
-        :param timeout: as for ``HostHolds.hold``
+        :param timeout: as for ``HostHolds.hold``. With one the caller is
+            waited for, and the array has little time, too.
         :raises LockTimeout: others held it too long
         """
         with self._holds.hold(
                 self._array.system.id, list(initiators), what, timeout
-        ) as hold, self._array.deadline(fresh=True):
+        ) as hold, (self._array.deadline(fresh=True) if timeout is None
+                    else self._array.probe_deadline()):
             yield hold
 
 

@@ -48,8 +48,9 @@ _LOOKS = 3
 # Intervals from one search on the array to the next, for mappings that other
 # services kept before they were stopped.
 _SEARCH_EVERY = 6
-# Seconds to wait for a busy host: statistics wait, too.
-_WAIT = 5.0
+# Statistics wait, too. Seconds to wait for a busy host; seconds after which no
+# other mapping is removed until the next check.
+_WAIT, _TIME = 1.0, 2.0
 _AT_REST = ('available', 'in-use')
 _UNMOVED = (None, 'error', 'success')
 
@@ -96,8 +97,11 @@ class Reconciliation:
         mappings = self._kept.every()
         before, self._unneeded = self._unneeded, frozenset(
             self._without_use(mappings) if mappings else ())
+        end = self._client.clock.monotonic() + _TIME
         for mapping in self._unneeded & before:
             self._remove(mapping)
+            if self._client.clock.monotonic() >= end:
+                break
 
     def _without_use(self, mappings: Iterable[kept.Mapping]
                      ) -> list[kept.Mapping]:

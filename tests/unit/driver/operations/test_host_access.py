@@ -76,13 +76,20 @@ class HostAccessTest(testtools.TestCase):
                          self.make(unique_fqdn_network=False).sought({}))
 
     def test_deadline_starts_when_the_host_is_held(self):
+        """A caller that waits only a few seconds for it is in a hurry."""
         with self.make().held((IQN,), 'a volume', 5) as hold:
             self.assertIs(mock.sentinel.hold, hold)
         self.assertEqual(
-            ['+hold', '+deadline', '-deadline', '-hold'],
+            ['+hold', '+probe_deadline', '-probe_deadline', '-hold'],
             [event.split()[0] for event in self.journal.events])
         self.holds.hold.assert_called_once_with(
             self.array.system.id, [IQN], 'a volume', 5)
+
+    def test_deadline_without_a_timeout(self):
+        with self.make().held((IQN,)):
+            pass
+        self.assertEqual(['+deadline fresh=True', '-deadline'],
+                         self.journal.events[1:-1])
 
 
 @ddt.ddt

@@ -12,6 +12,7 @@
 
 """Removal of kept mappings that are not needed, with a fake clock."""
 
+import dataclasses
 from unittest.mock import call
 
 import ddt
@@ -127,10 +128,24 @@ class ReconcileTest(ReconciliationTestCase):
         self.assertIn('iqn.1', logs.output[0])
         found, _, timeout = (
             self.detach.disconnect_kept.call_args.args)
-        self.assertEqual((MAPPING, 5.0), (found, timeout))
+        self.assertEqual((MAPPING, 1.0), (found, timeout))
         self.assertEqual([call.users.may_use(self.rows[0], ['iqn.1'])] * 3,
                          self.calls('users'))
         self.assertEqual([], self.kept.every())
+
+    def test_an_array_that_takes_long(self):
+        """Statistics wait: the other mappings are removed at later checks."""
+        other = dataclasses.replace(MAPPING,
+                                    host=host_identity.Sought(('iqn.2',)))
+
+        def disconnect(*args):
+            self.now += seconds
+            return self.disconnect(*args)
+        self.detach.disconnect_kept.side_effect = disconnect
+        for seconds, removed in (2.0, [0, 1, 1, 0]), (1.9, [0, 2, 0, 0]):
+            self.kept.add(MAPPING)
+            self.kept.add(other)
+            self.assertEqual(removed, [self.reconcile() for _ in range(4)])
 
     def test_kept_mappings_are_checked_every_third_of_the_interval(self):
         self.assertEqual([0, 0, 0], [self.reconcile(66) for _ in range(3)])
