@@ -27,6 +27,7 @@ from k2_sim.faults import visibility
 from k2_sim.protocol import messages
 from k2_sim.protocol import request_context
 from k2_sim.state import table as table_module
+from tests import contexts
 
 GIB = 2 ** 20
 JSON = 'application/json'
@@ -70,8 +71,8 @@ class ServedTest(DirectoryTest):
         cls.authority = str(certificate.authority_path)
         cls.array = cls.make_array(place.path)
         cls.addClassCleanup(cls.array.close)
-        cls.server = cls.enterClassContext(
-            k2_sim.Server(cls.array, certificate))
+        cls.server = contexts.enter_for_class(
+            cls, k2_sim.Server(cls.array, certificate))
         cls.url = cls.server.url
 
     @classmethod

@@ -207,7 +207,8 @@ async def _is_gone(receive: Receive, seconds: float) -> bool:
     """Whether the caller goes away before so many seconds have passed."""
     try:
         await asyncio.wait_for(receive(), seconds)
-    except TimeoutError:
+    except asyncio.TimeoutError:
+        # The built-in one from Python 3.11 on.
         return False
     return True
 

@@ -17,6 +17,7 @@ from concurrent import futures
 import contextlib
 import datetime
 import http.client
+import json
 import os
 import socket
 import ssl
@@ -36,6 +37,7 @@ from k2_sim.protocol import messages
 from k2_sim.state import disk
 from k2_sim.state import store
 from tests import base
+from tests import contexts
 
 BASE = 'https://k2.example'
 
@@ -131,11 +133,16 @@ class Conversation:
 
     def test_truncated(self):
         self.array.control.add_fault(kind='truncated', times=1)
-        self.assertRaises(
-            (requests.exceptions.ChunkedEncodingError,
-             requests.exceptions.ConnectionError),
-            self.call, 'GET', 'volumes')
+        self.assert_truncated('GET', 'volumes')
         self.assertEqual(200, self.call('GET', 'volumes').status_code)
+
+    def assert_truncated(self, method, path, **options):
+        """urllib3 before 2.0 does not notice that something is missing."""
+        body = b''
+        with contextlib.suppress(requests.exceptions.ChunkedEncodingError,
+                                 requests.exceptions.ConnectionError):
+            body = self.call(method, path, **options).content
+        self.assertRaises(ValueError, json.loads, body)
 
     def test_garbage_and_empty(self):
         self.array.control.add_fault(kind='garbage', times=1)
@@ -160,10 +167,7 @@ class Conversation:
             self.assertRaises(ValueError, garbage.json)
             self.assertEqual(b'', empty.content)
             self.assertIn('error_msg', slow.json())
-            self.assertRaises(
-                (requests.exceptions.ChunkedEncodingError,
-                 requests.exceptions.ConnectionError),
-                self.call, 'POST', 'host_groups', json={'name': 'hg'})
+            self.assert_truncated('POST', 'host_groups', json={'name': 'hg'})
         self.assertEqual(0, self.call('GET', 'host_groups').json()['total'])
 
     def test_hang(self):
@@ -290,7 +294,7 @@ class TestServer(RealTime, Conversation, Transport):
     def setUp(self):
         super().setUp()
         self.array = k2_sim.Array()
-        self.url = self.enterContext(k2_sim.Server(self.array)).url
+        self.url = contexts.enter(self, k2_sim.Server(self.array)).url
 
     def test_bad_length(self):
         with socket.create_connection(
@@ -419,8 +423,8 @@ class TestTls(Conversation, Transport):
         self.array = k2_sim.Array()
         directory = self.useFixture(fixtures.TempDir()).path
         self.certificate = tls.ensure(directory, ('sim.example',))
-        self.server = self.enterContext(
-            k2_sim.Server(self.array, self.certificate))
+        self.server = contexts.enter(
+            self, k2_sim.Server(self.array, self.certificate))
         self.url = self.server.url
         self.session.verify = str(self.certificate.authority_path)
 
@@ -641,7 +645,7 @@ class TestCertificates(base.DirectoryTest):
         authority = tls.make_authority(self.directory)
         old = tls.issue(
             authority, (), self.directory, days=30,
-            start=datetime.datetime.now(datetime.UTC)
+            start=datetime.datetime.now(datetime.timezone.utc)
             - datetime.timedelta(days=60))
         fingerprint = old.fingerprint
         self.assertNotEqual(fingerprint,

@@ -26,7 +26,8 @@ from tests import base
 
 
 def _ago(days):
-    return datetime.datetime.now(datetime.UTC) - datetime.timedelta(days)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return now - datetime.timedelta(days)
 
 
 class CertificatesTest(base.DirectoryTest):

@@ -27,6 +27,7 @@ from k2_sim.adapters import asgi
 from k2_sim.api import search
 from k2_sim.api import slices
 from tests import base
+from tests import contexts
 
 _NAMES = ('a1', 'a2', 'b1', 'a3', 'b2')
 _WAIT_SECONDS = 30
@@ -39,7 +40,7 @@ class SlicesTest(base.ArrayTest):
         super().setUp()
         for name, value in (('SHORT', 2), ('_ROWS_PER_STEP', 1),
                             ('SECONDS', 0)):
-            self.enterContext(mock.patch.object(slices, name, value))
+            contexts.enter(self, mock.patch.object(slices, name, value))
         self.hosts = {name: self.post('hosts', {'name': name, 'type': 'Linux'})
                       for name in _NAMES}
         self.pauses = []
@@ -319,7 +320,7 @@ class TestServed(base.ServedTest):
 
     def setUp(self):
         super().setUp()
-        self.enterContext(mock.patch.object(slices, 'SHORT', 2))
+        contexts.enter(self, mock.patch.object(slices, 'SHORT', 2))
         self.session = requests.Session()
         self.addCleanup(self.session.close)
         self.session.trust_env = False

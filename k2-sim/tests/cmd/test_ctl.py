@@ -28,6 +28,7 @@ import k2_sim
 from k2_sim.cmd import ctl
 from k2_sim.state import disk
 from tests import base
+from tests import contexts
 
 JSON = base.JSON
 
@@ -298,7 +299,7 @@ class TestCommand(base.ServedTest):
         text = '\u20ac-geheim-\u00e4'
         array = k2_sim.Array(control_user=k2_sim.User('control', text))
         self.addCleanup(array.close)
-        server = self.enterContext(k2_sim.Server(array))
+        server = contexts.enter(self, k2_sim.Server(array))
         secret = self.directory / 'password'
         secret.write_text(f'{text}\n', encoding='utf-8')
         options = ('--url', server.url)

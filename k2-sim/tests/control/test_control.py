@@ -17,6 +17,7 @@ import threading
 
 import ddt
 import fixtures
+import msgspec
 
 import k2_sim
 from k2_sim.faults import fault_rules
@@ -84,7 +85,7 @@ class TestFaults(base.ArrayTest):
 
     def test_bodies(self):
         self.control.add_fault(kind='garbage', times=1)
-        self.assertRaises(ValueError, self._post().response.json)
+        self.assertRaises(msgspec.DecodeError, self._post().response.json)
         self.control.add_fault(kind='empty', times=1)
         self.assertEqual(b'', self._post().response.body)
 

@@ -24,6 +24,7 @@ import k2_sim
 from k2_sim.protocol import peering
 from k2_sim.protocol import request_context
 from tests import base
+from tests import contexts
 from tests.data import test_data
 
 LIMIT = 10
@@ -168,13 +169,13 @@ class TestOneMoment(DataStoreTest):
             freeze(*args)
             action()
 
-        self.enterContext(mock.patch.object(
+        contexts.enter(self, mock.patch.object(
             self.array.core.data_store, 'freeze', autospec=True,
             side_effect=frozen))
 
     def test_flushed_once(self):
         """Writes wait when the copies are made again."""
-        flush = self.enterContext(mock.patch.object(
+        flush = contexts.enter(self, mock.patch.object(
             self.contents, 'flush', autospec=True))
         context = request_context.RequestContext(self.contents)
         with contextlib.ExitStack() as until:

@@ -86,7 +86,7 @@ class TestRecorder(test_faults.FaultsTest):
         entry, = self.entries()
         self.assertEqual(250, entry['time'])
         self.assertEqual(
-            datetime.datetime(2026, 1, 1, 1, tzinfo=datetime.UTC),
+            datetime.datetime(2026, 1, 1, 1, tzinfo=datetime.timezone.utc),
             datetime.datetime.fromisoformat(entry['startedDateTime']))
         asked, answered = entry['request'], entry['response']
         self.assertEqual('https://k2.example:8443/api/v2/host_groups'

@@ -26,6 +26,7 @@ from k2_sim.state import catalogue
 from k2_sim.state import table
 from tests.api import test_model
 from tests import base
+from tests import contexts
 from tests import pairs
 
 REUSE = {'reuse_ids': True}
@@ -191,7 +192,7 @@ class TestModel(test_model.ModelTest):
 
     def setUp(self):
         super().setUp()
-        self.enterContext(mock.patch.dict(test_model.FIRST, {
+        contexts.enter(self, mock.patch.dict(test_model.FIRST, {
             **dict.fromkeys(test_model.FIRST, 1), 'volumes': 2}))
 
     @hypothesis.settings(suppress_health_check=[
