@@ -45,7 +45,7 @@ kolla: venv  ## the files of packaging/kolla, rendered by Kolla-Ansible and koll
 together: venv  ## two releases of OpenStack at once, as in a rolling upgrade
 	@$(IN_VENV) exec python -m tools.releases.together
 
-lowest: venv  ## unit and some functional tests with the lowest versions that requirements.txt allows
+lowest: venv  ## unit and some functional tests, and k2-sim's, with the lowest versions that they allow
 	@$(IN_VENV) exec python -m tools.releases.lowest
 
 capability-matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (half an hour)

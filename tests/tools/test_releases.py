@@ -155,11 +155,18 @@ class LowestTest(unittest.TestCase):
             {'pbr': '6.0.0', 'oslo.log': '5.0.0'}, lowest.bounds(
                 '# what for\npbr>=6.0.0 # Apache-2.0\noslo.log>=5.0.0\n'))
 
+    def test_bounds_of_a_project(self):
+        self.assertEqual({'msgspec': '0.18.6', 'PyYAML': '6.0'}, lowest.bounds(
+            'requires-python = ">=3.10"\ndependencies = [\n'
+            '    "msgspec>=0.18.6",\n    "PyYAML>=6.0",\n'
+            '    "krest==1.3.7",\n]\n'))
+
     def test_a_bound_that_is_too_low(self):
         found = {'pbr': '6.0.0', 'tooz': '3.1.0'}
         self.assertEqual([], lowest.differences(
-            {'pbr': '6.0.0', 'tooz': '3.1.0'}, found))
-        line, = lowest.differences({'pbr': '6.0.0', 'tooz': '3.0.0'}, found)
+            'requirements.txt', {'pbr': '6.0.0', 'tooz': '3.1.0'}, found))
+        line, = lowest.differences('requirements.txt',
+                                   {'pbr': '6.0.0', 'tooz': '3.0.0'}, found)
         self.assertIn('tooz: requirements.txt allows 3.0.0', line)
 
     def test_an_interpreter_of_the_oldest_version(self):

@@ -33,6 +33,8 @@ from tools import uv
 FOLDER = table.ROOT / '.venvs'
 # The environment of the lowest versions that the driver's requirements allow.
 LOWEST = 'lowest'
+# The same for k2-sim, which has no package of OpenStack.
+LOWEST_SIMULATOR = 'lowest-k2-sim'
 # The environment of the versions that Ubuntu 24.04 has.
 UBUNTU = 'ubuntu-24.04'
 REQUIREMENTS = ('requirements.txt', 'test-requirements.txt',
@@ -108,6 +110,24 @@ def build(release: table.Release, *, lowest: bool = False,
             '--requirement', str(table.ROOT / 'requirements.txt'),
             *(f'--upgrade-package={name}' for name in _required())])
     stamp.write_text(wanted)
+    return python
+
+
+def build_simulator(release: table.Release) -> pathlib.Path:
+    """Build the environment of k2-sim alone; return its interpreter.
+
+    It has the lowest versions that k2-sim allows, also for its tests, and the
+    oldest Python of a release.
+
+    :raises BuildError: no interpreter is there, or an installation failed
+    """
+    python = python_of(LOWEST_SIMULATOR)
+    shutil.rmtree(FOLDER / LOWEST_SIMULATOR, ignore_errors=True)
+    _run('venv', '--quiet', '--python', str(interpreter(release, lowest=True)),
+         str(FOLDER / LOWEST_SIMULATOR))
+    _run('pip', 'install', '--quiet', '--python', str(python),
+         '--resolution', 'lowest-direct',
+         '--editable', f'{table.ROOT / "k2-sim"}[test]')
     return python
 
 

@@ -10,14 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver's tests with the lowest versions that it requires.
+"""The tests of the driver and of k2-sim with the lowest versions they allow.
 
     python -m tools.releases.lowest
 
 Builds an environment of the oldest release in which the packages of
 requirements.txt have the lowest version that is allowed there, checks that
 this is the stated one, and runs the unit tests and a slice of the functional
-tests. Ends with status 1 if something differs or fails.
+tests. Does the same for k2-sim alone, with all its tests but those in a
+browser. Ends with status 1 if something differs or fails.
 """
 
 from collections.abc import Mapping
@@ -33,21 +34,27 @@ from tools.releases import table
 from tools import run_tests
 from tools import signals
 
-_BOUND = re.compile(r'^([A-Za-z0-9._-]+)>=([0-9.]+)', re.M)
+_BOUND = re.compile(r'^ *"?([A-Za-z0-9._-]+)>=([0-9.]+)', re.M)
 _SHOW = ('import importlib.metadata as m, json, sys;'
          'print(json.dumps({name: m.version(name) for name in sys.argv[1:]}))')
 
 
 def bounds(text: str) -> dict[str, str]:
-    """Read the lowest version of each package from requirements."""
+    """Read the lowest version of each package from requirements.
+
+    :param text: of a requirements.txt or a pyproject.toml
+    """
     return dict(_BOUND.findall(text))
 
 
-def differences(wanted: Mapping[str, str], found: Mapping[str, str]
-                ) -> list[str]:
-    """Return a line for each package whose version is not the lowest."""
-    return [f'{name}: requirements.txt allows {version}, but the lowest that '
-            f'can be installed is {found[name]}'
+def differences(file: str, wanted: Mapping[str, str],
+                found: Mapping[str, str]) -> list[str]:
+    """Return a line for each package whose version is not the lowest.
+
+    :param file: where these are allowed
+    """
+    return [f'{name}: {file} allows {version}, but the lowest that can be '
+            f'installed is {found[name]}'
             for name, version in wanted.items() if found[name] != version]
 
 
@@ -56,17 +63,25 @@ def main() -> int:
     release = table.load()[0]
     try:
         python = environments.build(release, lowest=True)
+        simulator = environments.build_simulator(release)
     except environments.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    wanted = bounds((table.ROOT / 'requirements.txt').read_text())
-    wrong = differences(wanted, _versions(python, list(wanted)))
+    wrong = [*_differences('requirements.txt', python),
+             *_differences('k2-sim/pyproject.toml', simulator)]
     for line in wrong:
         print(line)
-    tallies = [suites.check_imports(python), *suites.run(
-        release, python, is_slice=True).values()]
+    tallies = [suites.check_imports(python),
+               *suites.run(release, python, is_slice=True).values(),
+               suites.run_simulator(simulator)]
     run_tests.tell_reasons(tallies)
     return int(bool(wrong) or any(tally.failed for tally in tallies))
+
+
+def _differences(file: str, python: pathlib.Path) -> list[str]:
+    """Compare what a file allows with what an environment has."""
+    wanted = bounds((table.ROOT / file).read_text())
+    return differences(file, wanted, _versions(python, list(wanted)))
 
 
 def _versions(python: pathlib.Path, names: list[str]) -> dict[str, str]:

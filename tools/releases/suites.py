@@ -65,6 +65,21 @@ def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
             for suite in SUITES}
 
 
+def run_simulator(python: pathlib.Path) -> run_tests.Tally:
+    """Run the tests of k2-sim in an environment of its own."""
+    suite = run_tests.SIMULATOR
+    results = table.ROOT / '.venvs' / 'results' / suite
+    results.mkdir(parents=True, exist_ok=True)
+    path = f'{python.parent}:{os.environ.get("PATH", "")}'
+    tally = run_tests.run_command(
+        f'lowest-{suite}', [
+            str(python), '-m', 'stestr', '--repo-url', str(results),
+            *run_tests.RUNNERS[suite][1:]],
+        table.ROOT / suite, {**_variables(suite), 'PATH': path})
+    run_tests.keep(f'lowest-{suite}', tally.failures)
+    return tally
+
+
 def check_workflow(release: table.Release, python: pathlib.Path) -> bool:
     """Whether the main workflow succeeds on both back ends of a cloud."""
     print(f'== {release.name}-workflow', flush=True)
