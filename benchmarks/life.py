@@ -120,11 +120,11 @@ class Life:
         self._runner.run(self._create, [*rows, *others])
         attach, detach = 'initialize_connection', 'terminate_connection'
         for name, pairs in [
-                ('attach, services', [(attach, row) for row in rows]),
-                ('both, services', [
+                ('attach, two services', [(attach, row) for row in rows]),
+                ('both, two services', [
                     each for row, other in zip(rows, others, strict=True)
                     for each in ((detach, row), (attach, other))]),
-                ('detach, services', [(detach, row) for row in others])]:
+                ('detach, two services', [(detach, row) for row in others])]:
             half = len(pairs) // 2
             self._runner.peer.prepare(pairs[half:], host,
                                       self._runner.at_once)

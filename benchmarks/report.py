@@ -55,7 +55,8 @@ GOAL_OPERATIONS = ('create volume', 'attach, a host each')
 # in-tree driver.
 GOAL_SECONDS, GOAL_ONE_HOST = 0.6, 10.0
 ONE_HOST = ('attach, one host', 'both, one host', 'detach, one host',
-            'attach, services', 'both, services', 'detach, services')
+            'attach, two services', 'both, two services',
+            'detach, two services')
 
 
 class Results:

@@ -68,10 +68,11 @@ ATTACH_LOCK_TIMEOUT = 20
 class HostLocks:
     """The two locks of one host, the host's own and that of its mappings.
 
-    Whoever holds both may create, change and remove the host; whoever holds
-    one may map volumes to it, and unmap them. So two services of a cluster do
-    that at the same time, and neither changes the host meanwhile. A third one
-    waits until the one with the host's own lock has finished.
+    An operation that holds both may create, change and remove the host; with
+    one of them it may map volumes to the host, and unmap them. So two services
+    of a cluster do that at the same time, and neither changes the host
+    meanwhile. A third one waits until the one with the host's own lock has
+    finished.
 
     :ivar is_alone: whether both were free when they were taken, so that
         nobody else uses the host before ``share``
@@ -103,7 +104,7 @@ def host(system_id: str, initiators: Iterable[str],
     :raises LockTimeout: another operation held it too long
     """
     names = _names(initiators)
-    # The own locks are released last, so that whoever gets them is alone.
+    # The own locks are released last: the next one with them is then alone.
     with contextlib.ExitStack() as own, contextlib.ExitStack() as mappings:
         for name in names:
             own.enter_context(_lock(f'k2-{system_id}-host-{name}', timeout))
