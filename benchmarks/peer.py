@@ -41,7 +41,11 @@ class Peer:
         self._process = subprocess.Popen(  # nosec
             [sys.executable, '-W', 'ignore', '-m', 'benchmarks.peer', order],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._wait('loaded')
+        try:
+            self._wait('loaded')
+        except RuntimeError:
+            self.stop()
+            raise
 
     def prepare(self, pairs: list[tuple[str, Any]], host: dict[str, Any],
                 at_once: int) -> None:
@@ -90,7 +94,8 @@ class Peer:
 def _serve(state: str, path: str, section: str, options: dict[str, Any]
            ) -> None:
     """Do what the other process says, until it closes its end."""
-    cinder_env.join(state, 'second')
+    # Each has a file of options of its own.
+    cinder_env.join(state, f'second-{section}')
     # It reads where Cinder is at import.
     from benchmarks import drivers
     from cinder import objects

@@ -128,13 +128,14 @@ def mapping(volume_id: str, initiators: Iterable[str], timeout: float
     """Hold the mapping of a Cinder volume to a host that others use, too.
 
     :param initiators: those of the host
-    :param timeout: seconds to wait for each lock
+    :param timeout: seconds to wait for it
     :raises LockTimeout: another operation held it too long
     """
+    end = time.monotonic() + timeout
     with contextlib.ExitStack() as held:
-        for name in sorted(_mapping_name(volume_id, initiator)
-                           for initiator in _names(initiators)):
-            held.enter_context(_lock(name, timeout))
+        for name in sorted({_mapping_name(volume_id, initiator)
+                            for initiator in _names(initiators)}):
+            held.enter_context(_lock(name, max(end - time.monotonic(), 0)))
         yield
 
 
@@ -254,16 +255,17 @@ def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
         taken = lock.acquire(blocking=timeout or False)
     except tooz.LockAcquireFailed:
         taken = False
-    except Exception:
+    except Exception as error:
         # When the time is up, some drivers of tooz, such as that of etcd,
         # raise what the library raises with which they repeat the request.
         if time.monotonic() < end:
             raise
-        taken = False
+        raise exceptions.LockTimeout(
+            f'Waited {timeout:g} seconds for lock {name}: {error}') from error
     if not taken:
         raise exceptions.LockTimeout(
             f'Waited {timeout:g} seconds for lock {name}; another operation '
-            'on the same object hangs.')
+            'on the same object is slow, or hangs.')
     try:
         yield
     finally:

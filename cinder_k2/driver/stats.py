@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
+import time
 import typing
 
 from oslo_log import log as logging
@@ -33,6 +34,9 @@ from cinder_k2 import volume_types
 LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
+# Statistics must be back within ten seconds. After so many, nothing is begun
+# that may take as long as a probe of the array.
+_QUICK = 3.0
 
 # Cinder's evaluator handles only the first two terms of "a and b and c", and
 # truncates figures to integers: hence the brackets, and whole microseconds
@@ -92,17 +96,19 @@ class Statistics:
 
         :param functions: of filter and goodness
         """
+        end = time.monotonic() + _QUICK
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
         self._log_change(state, why)
         # More would be waited for.
         responds = state == 'up' and self._usage.current
         if responds:
-            self._reconcile()
+            self._reconcile(end)
+        is_quick = time.monotonic() < end
         return {
             'volume_backend_name': self._name, **self._fixed,
-            'backend_state': state,
-            **self._replication(), **self._replication_status(responds),
+            'backend_state': state, **self._replication(),
+            **self._replication_status(responds and is_quick),
             'pools': [{**self._pool(self._usage, state), **functions}]}
 
     def _measure(self) -> tuple[array_usage.ArrayUsage, str]:
@@ -146,10 +152,14 @@ class Statistics:
             **_health(usage), **_load(usage.performance), **_counts(usage),
             volume_types.DEDUP.key: list(volume_types.DEDUP.values)}
 
-    def _reconcile(self) -> None:
-        """Remove unused mappings. Usually no call."""
+    def _reconcile(self, end: float) -> None:
+        """Remove unused mappings. Usually no call.
+
+        :param end: when to leave the rest for the next time
+        """
         for one in self._arrays.others(()):
-            one.reconciliation.run()
+            if time.monotonic() < end:
+                one.reconciliation.run()
 
     def _replication_status(self, responds: bool) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.
@@ -160,7 +170,7 @@ class Statistics:
             return {}
         active = self._arrays.active
         try:
-            with active.array.deadline():
+            with active.array.probe_deadline():
                 broken = active.monitor.watch_replication()
         except rest.RestError as error:
             LOG.warning('The state of replication is not known: %s', error)

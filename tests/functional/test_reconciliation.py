@@ -212,16 +212,23 @@ class KeptTest(ReconciliationTest):
         self.pass_interval()
         self.assert_detached()
 
-    def test_the_array_hangs_when_it_is_removed(self) -> None:
+    def test_the_array_hangs_before_it_is_removed(self) -> None:
         """Statistics are back soon; the mapping is removed later."""
+        self._hang('GET', 'host_iqns', mappings=1)
+
+    def test_the_array_hangs_after_it_is_removed(self) -> None:
+        """The host is not forgotten, though nothing is mapped to it."""
+        self._hang('DELETE', 'hosts', mappings=0)
+
+    def _hang(self, method: str, path: str, mappings: int) -> None:
         self.keep()
-        self.fault('hang', 'GET', 'host_iqns', seconds=30, times=9)
+        self.fault('hang', method, path, seconds=30, times=9)
         begin = self.clock.monotonic()
         self.reconcile(self.first)
         self.assertLess(self.clock.monotonic() - begin,
                         clocks.INTERVAL + 2 * 10)
         self.assertEqual('up', self.first.stats()['backend_state'])
-        self.assertEqual(1, len(self._mappings()))
+        self.assertEqual(mappings, len(self._mappings()))
         self.array.control.clear_faults()
         self.reconcile(self.first)
         self.assert_detached()

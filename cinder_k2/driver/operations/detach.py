@@ -53,12 +53,14 @@ class Disconnected:
     :ivar unsettled: ids of hosts that seem to have none; whether they have is
         to be seen when nobody else maps to them
     :ivar busy: another host of these initiators has volumes
+    :ivar left: a host without volumes could not be removed now
     """
 
     shared: bool = False
     idle: Set[str] = frozenset()
     unsettled: Set[int] = frozenset()
     busy: bool = False
+    left: bool = False
 
 
 class Detach:
@@ -146,7 +148,7 @@ class Detach:
         :param find: called while the host is held; returns the row of the
             volume, or None if the mapping may still be needed
         :param timeout: as for ``HostAccess.held``
-        :returns: whether nothing of the host needs the mapping
+        :returns: whether the mapping is gone, and an idle host with it
         :raises LockTimeout: others held the host too long
         """
         with self._hosts.held(mapping.initiators, None, timeout) as hold:
@@ -155,8 +157,10 @@ class Detach:
                 return False
             backing = self._mapped_backing(volume)
             # After a migration the row has other data.
-            if backing is None or backing.mappable == mapping.mappable:
-                self.disconnect_held(volume, backing, mapping.host, hold)
+            if (backing is None or backing.mappable == mapping.mappable) \
+                    and self.disconnect_held(volume, backing, mapping.host,
+                                             hold).left:
+                return False
         # Members of a host group that still use it detach after this one.
         self.kept.drop(mapping)
         return True
@@ -267,13 +271,14 @@ class Detach:
         idle = known.keys() - busy
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle, busy=bool(busy))
+        left = False
         for host in idle:
-            self._remove_idle(host, self._ours(host), known[host],
-                              sought.initiators)
+            left |= not self._remove_idle(host, self._ours(host), known[host],
+                                          sought.initiators)
         if busy:
-            return Disconnected()
+            return Disconnected(left=left)
         self._zoning.now_idle(initiators)
-        return Disconnected(idle=set(initiators))
+        return Disconnected(idle=set(initiators), left=left)
 
     def idle_when_alone(self, sought: host_identity.Sought,
                         done: Disconnected) -> Disconnected:
@@ -431,15 +436,16 @@ class Detach:
             return error
 
     def _remove_idle(self, host: int, ours: _Ours, has: Mapping[str, int],
-                     connected: Iterable[str] = ()) -> None:
+                     connected: Iterable[str] = ()) -> bool:
         """Remove a host without volumes, if the driver once made it.
 
+        :returns: whether it is gone, or will stay
         :param ours: the host, as ``_ours`` returns it
         :param has: as the initiators of ``hosts.remove``
         :param connected: as for ``hosts.remove``
         """
         if ours is None:
-            return
+            return True
         try:
             if isinstance(ours, rest.RestError):
                 raise ours
@@ -447,6 +453,8 @@ class Detach:
                               self._chap, connected=connected)
         except rest.RestError as error:
             _warn_stays(host, error)
+            return isinstance(error, rest.Refused)
+        return True
 
 
 def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:

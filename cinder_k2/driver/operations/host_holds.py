@@ -63,7 +63,7 @@ class Subject(typing.NamedTuple):
         """Exclude other services that map it to a host, or unmap it.
 
         :param initiators: those of the host
-        :param timeout: seconds to wait for each lock
+        :param timeout: seconds to wait for it
         :raises LockTimeout: another one held it too long
         """
         if not self.has_row:
@@ -214,8 +214,8 @@ class HostHolds:
                     return held, False
                 if time.monotonic() >= end:
                     raise exceptions.LockTimeout(
-                        f'Waited {timeout:g} seconds for a host; '
-                        'another operation on it hangs.')
+                        f'Waited {timeout:g} seconds for a host; another '
+                        'operation on it is slow, or hangs.')
             held = self._rounds[host] = _Round({what})
             return held, True
 

@@ -50,7 +50,7 @@ _LOOKS = 3
 _SEARCH_EVERY = 6
 # Statistics wait, too. Seconds to wait for a busy host; seconds after which no
 # other mapping is removed until the next check.
-_WAIT, _TIME = 1.0, 2.0
+_WAIT, _TIME = 1.0, 1.0
 _AT_REST = ('available', 'in-use')
 _UNMOVED = (None, 'error', 'success')
 
@@ -75,8 +75,9 @@ class Reconciliation:
         self._interval = interval
         self._users = attachments.Attachments(transport)
         self._next_look = self._next_search = -math.inf
-        # The mappings without a user at the last check.
-        self._unneeded: frozenset[kept.Mapping] = frozenset()
+        # The mappings without a user at the last check, and when they were to
+        # be removed.
+        self._unneeded: dict[kept.Mapping, float] = {}
 
     def run(self) -> None:
         """Check, if a third of the interval has passed since the last check.
@@ -89,16 +90,24 @@ class Reconciliation:
             return
         self._next_look = now + self._interval / _LOOKS
         if now >= self._next_search:
+            has_searched = self._try_to_search()
             self._next_search = now + self._interval * (
-                _SEARCH_EVERY if self._try_to_search() else 1)
+                _SEARCH_EVERY if has_searched else 1)
+            if not has_searched:
+                # What follows would take as long.
+                return
         self._look()
 
     def _look(self) -> None:
         mappings = self._kept.every()
-        before, self._unneeded = self._unneeded, frozenset(
-            self._without_use(mappings) if mappings else ())
+        before, self._unneeded = self._unneeded, dict.fromkeys(
+            self._without_use(mappings) if mappings else (), -math.inf)
+        known = self._unneeded.keys() & before.keys()
+        self._unneeded |= {mapping: before[mapping] for mapping in known}
         end = self._client.clock.monotonic() + _TIME
-        for mapping in self._unneeded & before:
+        # Those that fail must not take the time of all others each time.
+        for mapping in sorted(known, key=before.__getitem__):
+            self._unneeded[mapping] = self._client.clock.monotonic()
             self._remove(mapping)
             if self._client.clock.monotonic() >= end:
                 break

@@ -28,6 +28,7 @@ import time
 import fixtures
 import requests
 import testtools
+import urllib3
 import uvicorn
 
 import k2_sim
@@ -138,11 +139,13 @@ class Conversation:
 
     def assert_truncated(self, method, path, **options):
         """urllib3 before 2.0 does not notice that something is missing."""
-        body = b''
+        body = None
         with contextlib.suppress(requests.exceptions.ChunkedEncodingError,
                                  requests.exceptions.ConnectionError):
             body = self.call(method, path, **options).content
-        self.assertRaises(ValueError, json.loads, body)
+        if body is not None:
+            self.assertTrue(urllib3.__version__.startswith('1.'))
+            self.assertRaises(ValueError, json.loads, body)
 
     def test_garbage_and_empty(self):
         self.array.control.add_fault(kind='garbage', times=1)

@@ -13,6 +13,7 @@
 """Statistics for the scheduler, with arrays and options replaced."""
 
 import dataclasses
+import time
 from unittest import mock
 
 from cinder.scheduler.evaluator import evaluator
@@ -98,6 +99,39 @@ class StatisticsTest(Case):
         self.fail()
         self.read()
         self.home.reconciliation.run.assert_not_called()
+
+    @ddt.data((2.9, 1, 1), (3.0, 0, 0))
+    @ddt.unpack
+    def test_nothing_more_is_asked_when_it_takes_long(
+            self, seconds, reconciled, watched):
+        """Cinder waits for statistics."""
+        self.configure(moon=self.moon)
+        now = [0.0]
+
+        def usage():
+            now[0] += seconds
+            return self.usage
+        self.home.array.system.usage.side_effect = usage
+        with mock.patch.object(time, 'monotonic', lambda: now[0]):
+            self.read()
+        self.assertEqual(reconciled,
+                         self.home.reconciliation.run.call_count)
+        self.assertEqual(watched,
+                         self.home.monitor.watch_replication.call_count)
+
+    def test_one_array_takes_long_to_reconcile(self):
+        """The others, and replication, are looked at the next time."""
+        self.configure(moon=self.moon)
+        now = [0.0]
+
+        def reconcile():
+            now[0] += 3.0
+        for side in (self.home, self.moon):
+            side.reconciliation.run.side_effect = reconcile
+        with mock.patch.object(time, 'monotonic', lambda: now[0]):
+            self.assertNotIn('replication_status', self.read())
+        self.assertEqual(1, sum(side.reconciliation.run.call_count
+                                for side in (self.home, self.moon)))
 
     def test_nothing_more_is_asked_of_an_array_that_is_too_busy(self):
         self.configure(moon=self.moon)
@@ -272,7 +306,7 @@ class ReplicationTest(Case):
     @ddt.unpack
     def test_replication_status(self, broken, expected):
         def watch():
-            self.assertEqual(['deadline'], self.home.array.inside)
+            self.assertEqual(['probe_deadline'], self.home.array.inside)
             return broken
         self.home.monitor.watch_replication.side_effect = watch
         self.assertEqual(expected, self.read()['replication_status'])

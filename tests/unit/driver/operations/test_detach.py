@@ -605,6 +605,12 @@ class EverywhereTest(connecting.ConnectingCase):
         self.array.mappings.delete.assert_called_once_with(self.mappings)
 
 
+def _briefly(*events):
+    """The events of holding the host while somebody waits for it."""
+    return ['+hold sys-1 iqn.2024:a None 5.0', '+probe_deadline', *events,
+            '-probe_deadline', '-hold']
+
+
 class KeptTest(connecting.ConnectingCase):
     """What detaches left to other attachments, when nothing needs it."""
 
@@ -622,8 +628,8 @@ class KeptTest(connecting.ConnectingCase):
     def test_it_is_unmapped_as_by_a_detach(self):
         """Alone, and the host is waited for as long as was said."""
         self.assertIs(True, self.disconnect(self.volume))
-        self.assertEqual(held('find', 'owners', 'unmap', 'remove',
-                              'now_idle', timeout=5.0), self.events)
+        self.assertEqual(_briefly('find', 'owners', 'unmap', 'remove',
+                                  'now_idle'), self.events)
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.mapping.host)
@@ -631,7 +637,7 @@ class KeptTest(connecting.ConnectingCase):
 
     def test_something_may_need_it(self):
         self.assertIs(False, self.disconnect(None))
-        self.assertEqual(held('find', timeout=5.0), self.events)
+        self.assertEqual(_briefly('find'), self.events)
         self.resolver.find.assert_not_called()
         self.assertEqual([self.mapping], self.kept.every())
 
@@ -653,6 +659,24 @@ class KeptTest(connecting.ConnectingCase):
         self.array.mappings.unmap.side_effect = rest.Unreachable('gone')
         self.assertRaises(rest.Unreachable, self.disconnect, self.volume)
         self.assertEqual([self.mapping], self.kept.every())
+
+    def test_a_host_that_the_array_does_not_remove_in_time(self):
+        """It is unmapped, and the host is removed at the next check."""
+        self.remove.side_effect = rest.Unreachable('hangs')
+        self.assertIs(False, self.disconnect(self.volume))
+        self.assertEqual([self.mapping], self.kept.every())
+        self.remove.side_effect = None
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
+            found=False, busy=False)
+        self.assertIs(True, self.disconnect(self.volume))
+        self.assertEqual(2, self.remove.call_count)
+        self.assertEqual([], self.kept.every())
+
+    def test_a_host_that_the_array_refuses_to_remove(self):
+        """It would be tried for ever."""
+        self.remove.side_effect = rest.Refused('no')
+        self.assertIs(True, self.disconnect(self.volume))
+        self.assertEqual([], self.kept.every())
 
     def in_a_group(self, *elsewhere):
         self.array.mappings.unmap.return_value = mappings.Unmapped(

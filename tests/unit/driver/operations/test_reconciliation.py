@@ -142,10 +142,29 @@ class ReconcileTest(ReconciliationTestCase):
             self.now += seconds
             return self.disconnect(*args)
         self.detach.disconnect_kept.side_effect = disconnect
-        for seconds, removed in (2.0, [0, 1, 1, 0]), (1.9, [0, 2, 0, 0]):
+        for seconds, removed in (1.0, [0, 1, 1, 0]), (0.5, [0, 2, 0, 0]):
             self.kept.add(MAPPING)
             self.kept.add(other)
             self.assertEqual(removed, [self.reconcile() for _ in range(4)])
+
+    def test_one_that_fails_each_time(self):
+        """The others have their turn before it is tried again."""
+        tried = []
+
+        def disconnect(mapping, *args):
+            self.now += 1.0
+            tried.append(mapping)
+            raise rest.RestError('slow')
+        self.detach.disconnect_kept.side_effect = disconnect
+        others = [dataclasses.replace(
+            MAPPING, host=host_identity.Sought((f'iqn.{number}',)))
+            for number in (2, 3)]
+        for other in others:
+            self.kept.add(other)
+        self.assertEqual([0, 1, 1, 1, 1], [self.reconcile()
+                                           for _ in range(5)])
+        self.assertEqual({MAPPING, *others}, {*tried[:3]})
+        self.assertEqual(tried[0], tried[3])
 
     def test_kept_mappings_are_checked_every_third_of_the_interval(self):
         self.assertEqual([0, 0, 0], [self.reconcile(66) for _ in range(3)])
@@ -317,6 +336,14 @@ class SearchTest(ReconciliationTestCase):
             self.reconcile()
             searches.append(len(self.calls('array.mappings.of_volumes')))
         self.assertEqual([1] * 18 + [2], searches)
+
+    def test_an_array_that_is_lost_is_not_asked_again(self):
+        """Statistics wait: what was kept is looked at the next time."""
+        self.kept.add(MAPPING)
+        self.reconcile()
+        self.now += INTERVAL * 6
+        self.array.mappings.of_volumes.side_effect = rest.Unreachable('lost')
+        self.assertEqual([0, 1], [self.reconcile() for _ in range(2)])
 
     def test_lost_array(self):
         """The search is repeated after an interval."""
