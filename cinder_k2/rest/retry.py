@@ -120,10 +120,12 @@ class Retry:
 
     def _to_raise(self, error: errors.RestError) -> errors.RestError:
         # The last try may have been cut off by the deadline: then the error
-        # before is more useful.
+        # before is more useful. An array that drops connections is not slow.
         if self._last and (isinstance(error, errors.OutOfTime) or (
                 isinstance(error, errors.Unreachable)
-                and not isinstance(self._last, errors.Unreachable))):
+                and not isinstance(self._last, errors.Unreachable)) or (
+                isinstance(error, errors.NoReply)
+                and type(self._last) is errors.Unreachable)):
             return self._last
         return error
 

@@ -120,6 +120,18 @@ class RetryTest(unittest.TestCase):
             pace.pause(cut)
         self.assertIs(busy, caught.exception)
 
+    def test_dropped_connections_are_told_when_out_of_time(self):
+        """An array that drops them is down; one that is silent may be slow."""
+        dropped, cut = rest.Unreachable('reset'), errors.NoReply('1 ms')
+        for last, raised in ((dropped, dropped), (errors.NoReply('5 s'), cut),
+                             (errors.NotConnected('refused'), cut)):
+            pace = self._pace(5)
+            pace.pause(last)
+            self.clock.now += 5
+            with self.assertRaises(rest.Unreachable) as caught:
+                pace.pause(cut)
+            self.assertIs(raised, caught.exception)
+
     def test_last_error_is_raised_when_out_of_time(self):
         pace = self._pace(5)
         silent = rest.Unreachable('no reply')
