@@ -169,6 +169,39 @@ class LowestTest(unittest.TestCase):
                                    {'pbr': '6.0.0', 'tooz': '3.0.0'}, found)
         self.assertIn('tooz: requirements.txt allows 3.0.0', line)
 
+    def test_environment_of_k2_sim(self):
+        """Its own lowest versions, without those of a release."""
+        interpreter = pathlib.Path('/usr/bin/python3.10')
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(environments, 'FOLDER',
+                                  pathlib.Path(folder)), \
+                mock.patch.object(environments, 'interpreter', autospec=True,
+                                  return_value=interpreter), \
+                mock.patch.object(environments, '_run', autospec=True) as run:
+            python = environments.build_simulator(OLDEST)
+        place = pathlib.Path(folder) / 'lowest-k2-sim'
+        self.assertEqual(place / 'bin' / 'python', python)
+        self.assertEqual([
+            mock.call('venv', '--quiet', '--python', str(interpreter),
+                      str(place)),
+            mock.call('pip', 'install', '--quiet', '--python', str(python),
+                      '--resolution', 'lowest-direct', '--editable',
+                      f'{table.ROOT}/k2-sim[test]')], run.mock_calls)
+
+    def test_tests_of_k2_sim(self):
+        """With its programs, and all but those in a browser."""
+        found = tally(5)
+        with mock.patch.object(run_tests, 'run_command', autospec=True,
+                               return_value=found) as run, \
+                mock.patch.object(run_tests, 'keep', autospec=True):
+            self.assertIs(found, suites.run_simulator(
+                pathlib.Path('/place/bin/python')))
+        _, words, place, variables = run.call_args.args
+        self.assertEqual(['/place/bin/python', '-m', 'stestr'], words[:3])
+        self.assertIn(r'^tests\.browser\.', words)
+        self.assertEqual(table.ROOT / 'k2-sim', place)
+        self.assertTrue(variables['PATH'].startswith('/place/bin:'))
+
     def test_an_interpreter_of_the_oldest_version(self):
         with mock.patch.object(environments, '_is_version', autospec=True,
                                return_value=True):
