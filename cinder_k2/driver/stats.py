@@ -34,8 +34,9 @@ from cinder_k2 import volume_types
 LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
-# Statistics must be back within ten seconds. After so many, nothing is begun
-# that may take as long as a probe of the array.
+# Statistics must be back within ten seconds, also if the array stops replying
+# after it was measured. After so many, nothing is begun that may take as long
+# as a probe of the array.
 _QUICK = 3.0
 
 # Cinder's evaluator handles only the first two terms of "a and b and c", and
@@ -96,8 +97,9 @@ class Statistics:
 
         :param functions: of filter and goodness
         """
-        end = time.monotonic() + _QUICK
         self._usage, why = self._measure()
+        # Counted from here: what an array does that is always slow is done.
+        end = time.monotonic() + _QUICK
         state = 'down' if why else 'up'
         self._log_change(state, why)
         # More would be waited for.
