@@ -110,50 +110,40 @@ class Life:
                           rows)
         yield self._batch('delete volume', driver.delete_volume, rows)
 
-    def two_services(self) -> Measures:
-        """One host again, and two services of a cluster, half of it each.
+    def one_host(self) -> Measures:
+        """Volumes that come to one host and leave it, as instances move."""
+        host = drivers.connector('hypervisor')
+        for name, pairs in self._moves('one host'):
+            yield self._batch(name, self._on(host), pairs)
 
-        In the second batch each volume comes as another one leaves.
+    def two_services(self) -> Measures:
+        """The same on two services of a cluster, with half of it each."""
+        host, runner = drivers.connector('shared-hypervisor'), self._runner
+        for name, pairs in self._moves('two services'):
+            half = len(pairs) // 2
+            runner.peer.prepare(pairs[half:], host, runner.at_once)
+            yield name, runner.measure(self._on(host), pairs[:half],
+                                       runner.peer, len(pairs))
+
+    def _moves(self, where: str) -> Iterator[tuple[str, list[Any]]]:
+        """Batches of methods of the driver with volumes, by name.
+
+        In the second batch each volume comes as another one leaves, so it has
+        twice as many operations.
         """
-        host = drivers.connector('shared-hypervisor')
         rows, others = self._rows(), self._rows()
         self._runner.run(self._create, [*rows, *others])
         attach, detach = 'initialize_connection', 'terminate_connection'
-        for name, pairs in [
-                ('attach, two services', [(attach, row) for row in rows]),
-                ('both, two services', [
-                    each for row, other in zip(rows, others, strict=True)
-                    for each in ((detach, row), (attach, other))]),
-                ('detach, two services', [(detach, row) for row in others])]:
-            half = len(pairs) // 2
-            self._runner.peer.prepare(pairs[half:], host,
-                                      self._runner.at_once)
-            yield name, self._runner.measure(
-                lambda pair: getattr(self._driver, pair[0])(pair[1], host),
-                pairs[:half], self._runner.peer, len(pairs))
-        self._runner.run(self._driver.delete_volume, [*rows, *others])
-
-    def one_host(self) -> Measures:
-        """Volumes that come to one host and leave it, as instances move.
-
-        In the second batch each comes as another one leaves, so it has twice
-        as many operations.
-        """
-        host = drivers.connector('hypervisor')
-        rows, others = self._rows(), self._rows()
-        self._runner.run(self._create, [*rows, *others])
-
-        def attach(row: Any) -> None:
-            self._driver.initialize_connection(row, host)
-
-        def detach(row: Any) -> None:
-            self._driver.terminate_connection(row, host)
-        yield self._batch('attach, one host', attach, rows)
-        yield self._batch('both, one host', lambda both: both[0](both[1]), [
+        yield f'attach, {where}', [(attach, row) for row in rows]
+        yield f'both, {where}', [
             each for row, other in zip(rows, others, strict=True)
-            for each in ((detach, row), (attach, other))])
-        yield self._batch('detach, one host', detach, others)
+            for each in ((detach, row), (attach, other))]
+        yield f'detach, {where}', [(detach, row) for row in others]
         self._runner.run(self._driver.delete_volume, [*rows, *others])
+
+    def _on(self, host: dict[str, Any]) -> Callable[[Any], object]:
+        """An action that calls the method of a pair with its volume."""
+        return lambda pair: getattr(self._driver, pair[0])(pair[1], host)
 
     def copies(self) -> Measures:
         """Snapshots, and volumes made from snapshots and volumes."""
