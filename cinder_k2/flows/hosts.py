@@ -89,6 +89,10 @@ class Hold(typing.Protocol):
     See ``driver.operations.host_holds``.
     """
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other operation uses the host, or can begin to."""
+
     def share(self) -> None:
         """Let other operations map to the host, too: it exists and stays."""
 
@@ -125,6 +129,9 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
     try:
         return _register(request)
     except rest.Refused as refusal:
+        if not hold.is_alone:
+            # The host was registered; only the mapping was refused.
+            raise
         again = registry.locate_taken(sought)
         if found.host is None is again.host and refusal.repeats:
             # An initiator may have been created without a reply, and on an
@@ -155,7 +162,11 @@ def _attach_known(request: _AttachRequest, host: int) -> Attached:
 
 
 def _register(request: _AttachRequest) -> Attached:
-    """Create what the array lacks of a host, and map a volume to it."""
+    """Create what the array lacks of a host, and map a volume to it.
+
+    Others that wait may use the host before this volume is mapped. If mapping
+    fails then, the host stays, and the caller unmaps as from a known host.
+    """
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
         login = None if guard is None else _make_profile(request, guard, steps)
@@ -166,10 +177,10 @@ def _register(request: _AttachRequest) -> Attached:
             _adopt_initiator(request, host, initiator, record, steps)
         if request.found.missing:
             _add_initiators(request, host, steps)
-        attached = Attached(_map(request, host, steps), login)
-    # Nothing of this is undone any more.
-    request.hold.share()
-    return attached
+        request.hold.share()
+        if not request.hold.is_alone:
+            steps.keep()
+        return Attached(_map(request, host, steps), login)
 
 
 def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo

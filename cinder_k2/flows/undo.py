@@ -100,5 +100,9 @@ class Undo:
         """Register the undo of a completed step, for later failures."""
         self._done.append((what, act))
 
+    def keep(self) -> None:
+        """Keep what was done so far, whatever fails later."""
+        self._done.clear()
+
     def _take_back(self, what: str, act: Callable[[], object]) -> None:
         take_back(self._array, f'"{what}"', act)

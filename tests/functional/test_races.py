@@ -424,6 +424,55 @@ class ManyAtOnceTest(base.FunctionalTest):
         self.assertEqual((1, 6), (len(self._hosts()),
                                   len(self._mappings())))
 
+    @ddt.data(1, 2)
+    def test_a_new_host_whose_first_volumes_are_refused(self, refused: int
+                                                        ) -> None:
+        """Another volume gets the host; without one it is removed again."""
+        volumes = [self.backend.create_volume(1) for _ in range(2)]
+        connector = self.host()
+        self.fault('status', 'POST', 'mappings', status=400, times=refused)
+        with mock.patch.object(host_holds.Hold, 'share', _share_late):
+            results = self.together(*[
+                functools.partial(self._attached, volume, connector)
+                for volume in volumes])
+        self.assertEqual(refused, results.count(None))
+        self.assertEqual((2 - refused,) * 2,
+                         (len(self._hosts()), len(self._mappings())))
+        for volume in volumes:
+            self.backend.force_detach(volume)
+        self.assert_left(volumes=3, volume_groups=3)
+
+    def _attached(self, volume: Any, connector: dict[str, Any]) -> Any:
+        """An attachment, or None if it was refused."""
+        try:
+            return self.backend.attach(volume, connector)
+        except FAILED:
+            return None
+
+    def test_the_first_volume_of_a_new_host_does_not_hold_up_others(
+            self) -> None:
+        """They are mapped while it is."""
+        self.ignore_call_budget()
+        volumes = [self.backend.create_volume(1) for _ in range(2)]
+        connector, control = self.host(), self.array.control
+        control.clear_journal()
+        control.set_latency(0.3)
+        self.addCleanup(control.set_latency, 0)
+        with mock.patch.object(host_holds.Hold, 'share', _share_late):
+            self.together(*[
+                functools.partial(self.backend.attach, volume, connector)
+                for volume in volumes])
+        created = [entry for entry in control.journal()
+                   if entry.method == 'POST']
+        last_of_host = max(entry.ended for entry in created
+                           if 'mappings' not in entry.path)
+        mapped = min(entry.ended for entry in created
+                     if 'mappings' in entry.path)
+        # Another attach reads while the first one is mapped.
+        self.assertTrue([entry for entry in control.journal()
+                         if entry.method == 'GET'
+                         and last_of_host <= entry.started < mapped])
+
     def test_one_host_and_two_services(self) -> None:
         """Locks hold across services, not only across threads of one."""
         connector = self.host()

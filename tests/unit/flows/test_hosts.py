@@ -41,11 +41,11 @@ class HostsBase(simulated.SimulatedTest):
                                       size=simulated.GIB, dedup=True)
         self.before = self.leftovers()
 
-    def attach(self, registry, initiators, backing=None):
+    def attach(self, registry, initiators, backing=None, hold=None):
         return hosts.attach(
             self.array, registry, backing or self.backing,
             sought=sought(initiators), look_first=False,
-            hold=mock.Mock(),
+            hold=hold or mock.Mock(),
             verify_volume=mock.Mock()).lun
 
     def seen(self, host):
@@ -255,6 +255,61 @@ class HostsTest(HostsBase):
         self.array.mappings.unmap_from_group(
             self.backing, self.array.mappings.group_of(host.id))
         self.assertEqual(0, self.client.mappings.count())
+
+
+@ddt.ddt
+class SharedRegistrationTest(HostsBase):
+    """Others wait for the host that is registered, and use it, too."""
+
+    def setUp(self):
+        super().setUp()
+        self.hold = mock.Mock(is_alone=True)
+        self.hold.share.side_effect = self.share
+
+    def share(self):
+        self.hold.is_alone = False
+        self.when_shared = self.leftovers()
+
+    def assert_registered(self, left):
+        """The array has the host with its initiator, and no mapping."""
+        self.assertEqual((1, [IQN]), (len(left['hosts']), left['host_iqns']))
+        self.assertEqual(self.before.get('mappings'), left.get('mappings'))
+
+    def test_before_the_volume_is_mapped(self):
+        self.attach(self.array.iscsi_hosts, [IQN], hold=self.hold)
+        self.hold.share.assert_called_once_with()
+        self.assert_registered(self.when_shared)
+
+    def test_host_stays_when_mapping_fails(self):
+        """What may have been mapped is unmapped."""
+        def fail(*args, **how):
+            send(*args, **how)
+            raise rest.Unreachable('no reply')
+
+        send = self.array.mappings.map
+        with mock.patch.object(self.array.mappings, 'map', fail):
+            self.assertRaises(rest.Unreachable, self.attach,
+                              self.array.iscsi_hosts, [IQN], hold=self.hold)
+        self.hold.share.assert_called_once_with()
+        self.assert_registered(self.leftovers())
+
+    def test_refused_mapping_is_not_tried_again(self):
+        fault = self.sim.control.add_fault(
+            kind='status', status=400, method='POST', path='mappings*',
+            times=9999)
+        self.assertRaises(rest.Refused, self.attach,
+                          self.array.iscsi_hosts, [IQN], hold=self.hold)
+        self.assertEqual(1, fault.triggered)
+
+    def test_host_goes_when_it_cannot_be_completed(self):
+        """It is not shared then."""
+        self.sim.control.add_fault(
+            kind='status', status=403, method='POST', path='host_iqns*',
+            times=9999)
+        self.assertRaises(rest.RestError, self.attach,
+                          self.array.iscsi_hosts, [IQN], hold=self.hold)
+        self.hold.share.assert_not_called()
+        self.assertEqual(self.before, self.leftovers())
 
 
 class InitiatorDeletionTest(HostsBase):
