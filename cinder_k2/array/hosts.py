@@ -323,6 +323,7 @@ class Hosts:
             is whether the reply to a deletion of all was lost
         """
         outcome = rest.OutcomeCheck()
-        self._client.capabilities.prefer(
-            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host, outcome),
+        self._client.attempts.prefer(
+            rest.capability_names.WHOLE_HOSTS,
+            lambda: self.delete(host, outcome),
             lambda: one_by_one(outcome))

@@ -148,14 +148,14 @@ class Volumes:
                 raise
             if rest.errors.may_go_on(error):
                 self._watch_slow_restore(before, snapshot.ref)
-            elif known.works(rest.capabilities.RESTORE):
+            elif known.works(rest.capability_names.RESTORE):
                 self._watch_failed_restore(before, snapshot.ref, error)
             else:
                 self._watch_restore(before, snapshot.ref,
                                     _DOUBTFUL_RESTORE_TIMEOUT)
         else:
             self._see_restored(before, after, snapshot.ref, outcome)
-        known.found(rest.capabilities.RESTORE)
+        known.found(rest.capability_names.RESTORE)
 
     def _see_restored(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
                       snapshot: rest.Ref, outcome: rest.OutcomeCheck) -> None:
@@ -174,7 +174,7 @@ class Volumes:
             self._watch_restore(before, snapshot, _RESTORE_TIMEOUT)
         except rest.Refused as refusal:
             # It has supported this before.
-            self._client.capabilities.failed(rest.capabilities.RESTORE,
+            self._client.capabilities.failed(rest.capability_names.RESTORE,
                                              refusal)
             raise
 
@@ -218,7 +218,8 @@ class Volumes:
         try:
             self._watch_slow_restore(before, snapshot)
         except exceptions.RestoreUnsettled:
-            self._client.capabilities.failed(rest.capabilities.RESTORE, error)
+            self._client.capabilities.failed(
+                rest.capability_names.RESTORE, error)
             raise
 
     def _becomes_restored(self, before: rest.VolumeGroup, snapshot: rest.Ref,

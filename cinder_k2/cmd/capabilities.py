@@ -52,7 +52,7 @@ def _all(known: rest.capabilities.Capabilities
     """Verdicts by name, including kinds that have none yet."""
     found = known.all()
     yield from found.items()
-    for name in rest.capabilities.CAPABILITIES:
+    for name in rest.capability_names.CAPABILITIES:
         if not any(f'{other}:'.startswith(f'{name}:') for other in found):
             yield name, known.verdict(name)
 
@@ -64,7 +64,7 @@ def _row(name: str, verdict: rest.verdicts.Verdict,
     :param stored: the value in the file; an old refusal counts as unknown, and
         the capability is tried again when it is needed
     """
-    what, without = rest.capabilities.describe(name)
+    what, without = rest.capability_names.describe(name)
     is_old = (verdict.state, stored.state) == (
         rest.verdicts.UNKNOWN, rest.verdicts.REFUSED)
     shown = stored if is_old else verdict

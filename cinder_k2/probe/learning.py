@@ -51,7 +51,7 @@ def by_reads(client: rest.Client) -> None:
 def not_seen(client: rest.Client, write: bool) -> dict[str, str]:
     """Capabilities without a verdict, and why."""
     tried = client.capabilities.all()
-    missing = [name for name in rest.capabilities.CAPABILITIES
+    missing = [name for name in rest.capability_names.CAPABILITIES
                if not any(f'{each}:'.startswith(f'{name}:')
                           for each in tried)]
     return {name: _why_not(client, name, write) for name in missing}
@@ -72,7 +72,7 @@ def _fields(client: rest.Client) -> None:
     for reader in (client.volumes, client.volume_groups, client.snapshots,
                    client.volsnaps, client.mappings, client.hosts):
         resource = reader.kind.RESOURCE
-        name = f'{rest.capabilities.FIELDS}:{resource}'
+        name = f'{rest.capability_names.FIELDS}:{resource}'
         if client.capabilities.verdict(name) == verdicts.Verdict():
             _try(lambda: _fields_of(client, resource, name, ','.join(
                 reader.kind.field_names())))
@@ -89,7 +89,7 @@ def _fields_of(client: rest.Client, resource: str, name: str, fields: str
     whole = ids()
     if whole:
         # Others may make and remove objects meanwhile.
-        client.capabilities.learn(
+        client.attempts.learn(
             name, lambda: ids(('__fields', fields)),
             lambda found: found == whole or (None if found else False))
 
@@ -110,14 +110,14 @@ def _paging(client: rest.Client) -> None:
     known = client.capabilities
     refusals = [page.error for page in pages if page.error is not None]
     if refusals:
-        if all(map(rest.capabilities.is_refusal, refusals)):
-            known.refuse(rest.capabilities.PAGING, refusals[0])
+        if all(map(rest.errors.is_refusal, refusals)):
+            known.refuse(rest.capability_names.PAGING, refusals[0])
         return
     ids = [[raw.id_of(hit) or 0 for hit in page.hits] for page in pages]
     if [*map(len, ids)] == [1, 1] and ids[0] < ids[1]:
-        known.found(rest.capabilities.PAGING)
+        known.found(rest.capability_names.PAGING)
     else:
-        known.refuse(rest.capabilities.PAGING, rest.Refused(
+        known.refuse(rest.capability_names.PAGING, rest.Refused(
             'pages overlap or are not sorted', status=200))
 
 
@@ -239,7 +239,7 @@ class _Learner:
             return
         if answer.error is None:
             self._client.capabilities.found(name)
-        elif rest.capabilities.is_refusal(answer.error):
+        elif rest.errors.is_refusal(answer.error):
             self._client.capabilities.refuse(name, answer.error)
 
     def initiator(self) -> None:

@@ -13,6 +13,7 @@
 """Client of the K2 REST API: one array over HTTPS, nothing of Cinder."""
 
 from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest.client import Client
 from cinder_k2.rest.collection import Collection
 from cinder_k2.rest import errors
@@ -67,4 +68,4 @@ __all__ = (
     'Record', 'Ref', 'Refused', 'ReplicationSession', 'RestError',
     'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot', 'SystemState',
     'Unproven', 'Unreachable', 'Volsnap', 'Volume', 'VolumeGroup',
-    'capabilities', 'errors', 'query', 'verdicts')
+    'capabilities', 'capability_names', 'errors', 'query', 'verdicts')

@@ -20,7 +20,7 @@ from typing import TypeVar
 import requests.adapters
 
 from cinder_k2 import polling
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import collection
 from cinder_k2.rest import raw
 from cinder_k2.rest import reads
@@ -46,6 +46,7 @@ class Client:
             settings, adapter, clock)
         self.clock = session.clock
         self.capabilities = session.capabilities
+        self.attempts = session.attempts
         self.address = session.transport.address
         self.base_url = session.transport.base_url
         of = collection.Collection
@@ -93,8 +94,8 @@ class Client:
         :raises errors.BadReply: the array has no figures (STA-3)
         :raises errors.NotOffered: it does not offer statistics
         """
-        return self._session.run(self.capabilities.requiring(
-            capabilities.STATISTICS,
+        return self._session.run(self.attempts.requiring(
+            capability_names.STATISTICS,
             lambda: self._performance.reading_first(('__resolution', '5m')),
             is_read=True, may_recover=True))
 

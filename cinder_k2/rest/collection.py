@@ -67,6 +67,7 @@ class Collection(reads.Reads[R]):
     def __init__(self, session: rest_session.Session, kind: type[R]) -> None:
         super().__init__(session, kind)
         self._known = session.capabilities
+        self._attempts = session.attempts
 
     def create(self, *, optional: writes.Fields | None = None,
                slow: bool = False, verify: Verify | None = None,
@@ -105,12 +106,12 @@ class Collection(reads.Reads[R]):
             open=outcome_unknown, is_unique=not slow and find is None
             and writes.is_named(self.kind, sent), verify=verify)
         if optional:
-            return (yield from self._known.preferring(
+            return (yield from self._attempts.preferring(
                 self._creation(optional), lambda: write({**sent, **optional}),
                 lambda: write(sent), is_unique=outcome.is_unique))
         if forms.is_known_creation(self.kind.RESOURCE, sent):
             return (yield from write(sent))
-        return (yield from self._known.requiring(
+        return (yield from self._attempts.requiring(
             self._creation(sent), lambda: write(sent)))
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
@@ -155,13 +156,13 @@ class Collection(reads.Reads[R]):
             if shows is not None and not shows(changed):
                 raise self._passed_over(id, fields)
         if optional:
-            return (yield from self._known.preferring(
+            return (yield from self._attempts.preferring(
                 self._change_name(optional),
                 lambda: write({**fields, **optional}), lambda: write(fields)))
         if forms.is_known_update(self.kind.RESOURCE, fields):
             return (yield from write(fields))
         try:
-            return (yield from self._known.requiring(
+            return (yield from self._attempts.requiring(
                 self._change_name(fields), lambda: write(fields),
                 of_object=True, slow=outcome.slow, confirm=confirm))
         except errors.NotOffered as error:
@@ -226,7 +227,7 @@ class Collection(reads.Reads[R]):
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
                 return (yield from write())
-            return (yield from self._known.requiring(
+            return (yield from self._attempts.requiring(
                 self.deletion, write, of_object=True))
         except errors.NotFound:
             return False
@@ -301,7 +302,7 @@ class Collection(reads.Reads[R]):
             return made
         try:
             try:
-                return (yield from self._known.preferring(
+                return (yield from self._attempts.preferring(
                     self._bulk('create'), at_once, each, has_own_path=True))
             except errors.OtherObject:
                 raise
@@ -341,7 +342,7 @@ class Collection(reads.Reads[R]):
             return
         bulk = writes.BulkDelete(self, identities, names, find)
         try:
-            yield from self._known.preferring(
+            yield from self._attempts.preferring(
                 self._bulk('delete'),
                 lambda: self.session.write(bulk, outcome=outcome),
                 lambda: self._delete_each(bulk.left, names, find, outcome,
@@ -468,7 +469,7 @@ class Collection(reads.Reads[R]):
         # It may be about one of the objects, not about bulk calls.
         with contextlib.suppress(_NotBulk):
             try:
-                yield from self._known.preferring(
+                yield from self._attempts.preferring(
                     name, lambda: self.session.write(
                         at_once, _TRIES, outcome), each,
                     proves=lambda _: self._is_done(at_once, outcome))

@@ -227,6 +227,17 @@ def is_server_failure(error: RestError) -> bool:
             and not may_go_on(error))
 
 
+def is_lost(error: RestError) -> bool:
+    """As ``is_server_failure``, or the reply was unreadable."""
+    return is_server_failure(error) or isinstance(error, BadReply)
+
+
+def is_refusal(error: RestError) -> bool:
+    """Whether a request was clearly refused, possibly for its form."""
+    return isinstance(error, (Refused, NotFound, MethodNotAllowed, Forbidden,
+                              PassedOver))
+
+
 def in_words_of_device(text: str) -> str:
     """A text about options, for an array from replication_device."""
     for option, key in _DEVICE_WORDS:

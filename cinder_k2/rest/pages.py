@@ -27,7 +27,7 @@ import itertools
 from typing import Any
 
 from cinder_k2.rest import calls
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import session as rest_session
@@ -63,7 +63,7 @@ class Pages:
         self._session = session
         self._request = transport.Request('GET', path)
         self._fields = ('__fields', ','.join(fields))
-        self._fields_name = f'{capabilities.FIELDS}:{path[1:]}'
+        self._fields_name = f'{capability_names.FIELDS}:{path[1:]}'
 
     def read(self, pairs: list[query.Pair]) -> calls.Steps[Listed]:
         """The objects that meet conditions. One call for a single page.
@@ -106,22 +106,23 @@ class Pages:
              ) -> calls.Steps[list[Any] | None]:
         """All pages; None if the array does not offer paging."""
         known = self._session.capabilities
-        proven = known.works(capabilities.PAGING)
+        proven = known.works(capability_names.PAGING)
         if self._session.in_trial and not proven:
             return None
         try:
-            found = yield from known.requiring(
-                capabilities.PAGING, lambda: self._some(pairs), is_read=True)
+            found = yield from self._session.attempts.requiring(
+                capability_names.PAGING, lambda: self._some(pairs),
+                is_read=True)
         except errors.Incomplete:
             # Not the array's fault.
             return None
         except errors.RestError as error:
-            if not capabilities.is_refusal(error):
+            if not errors.is_refusal(error):
                 raise
             if proven:
-                known.failed(capabilities.PAGING, error)
+                known.failed(capability_names.PAGING, error)
             return None
-        known.found(capabilities.PAGING)
+        known.found(capability_names.PAGING)
         return found
 
     def _some(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
@@ -188,15 +189,15 @@ class Pages:
     def _short(self, pairs: list[query.Pair], *, first: bool
                ) -> calls.Steps[_Page]:
         """A page with only the needed fields, if possible."""
-        known = self._session.capabilities
-        if known.works(self._fields_name):
-            return (yield from known.reading(
+        attempts = self._session.attempts
+        if self._session.capabilities.works(self._fields_name):
+            return (yield from attempts.reading(
                 [self._fields_name],
                 lambda: self._page([*pairs, self._fields]),
                 lambda: self._page(pairs)))
         page = yield from self._page(pairs)
         if first and page[0]:
-            yield from known.learning(
+            yield from attempts.learning(
                 self._fields_name, lambda: self._page([*pairs, self._fields]),
                 lambda found: self._proves(found, page, pairs))
         return page

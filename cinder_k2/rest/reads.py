@@ -17,7 +17,7 @@ from typing import Generic
 from typing import TypeVar
 
 from cinder_k2.rest import calls
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import errors
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import query
@@ -172,7 +172,7 @@ class Reads(Generic[R]):
                 if not records.is_going(found.objects[id])], found.is_complete
 
     def _incomplete(self) -> errors.Incomplete:
-        verdict = self.session.capabilities.verdict(capabilities.PAGING)
+        verdict = self.session.capabilities.verdict(capability_names.PAGING)
         why = f': {verdict.words}' if verdict.words else ''
         return errors.Incomplete(
             f'it shows a part of the list only, and gives no further pages'

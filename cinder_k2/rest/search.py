@@ -29,7 +29,7 @@ from typing import Generic
 from typing import TypeVar
 
 from cinder_k2.rest import calls
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import errors
 from cinder_k2.rest import forms
 from cinder_k2.rest import overlooked
@@ -112,6 +112,7 @@ class Search(Generic[R]):
     def __init__(self, session: rest_session.Session, kind: type[R]) -> None:
         self._session = session
         self._known = session.capabilities
+        self._attempts = session.attempts
         self._kind = kind
         self._path = f'/{kind.RESOURCE}'
         self._pages = pages.Pages(session, self._path, kind.field_names())
@@ -164,7 +165,7 @@ class Search(Generic[R]):
         """
         plan = self._plan(conditions)
         if plan.capability:
-            yield from self._known.learning(
+            yield from self._attempts.learning(
                 plan.capability, lambda: self._ask(plan, strict=True), bool)
 
     # Choice of the form
@@ -193,7 +194,7 @@ class Search(Generic[R]):
 
     def _needs(self, plan: _Plan) -> list[str]:
         """Capabilities for one request with lists."""
-        lists = [f'{capabilities.VALUE_LISTS}:{self._kind.RESOURCE}:'
+        lists = [f'{capability_names.VALUE_LISTS}:{self._kind.RESOURCE}:'
                  f'{plan.listed.list_key}'] if plan.listed else []
         return [*lists, *([plan.capability] if plan.capability else [])]
 
@@ -210,14 +211,14 @@ class Search(Generic[R]):
             return (yield from self._ask_proven(go, needs, older))
         found = yield from older()
         if found and len(unknown) == 1:
-            yield from known.learning(
+            yield from self._attempts.learning(
                 unknown[0], lambda: self._ask(go, strict=True),
                 lambda novel: self._proves(novel, found, older))
         return found
 
     def _ask_proven(self, go: _Plan, needs: list[str],
                     older: Ask[R]) -> calls.Steps[Found[R]]:
-        return (yield from self._known.reading(
+        return (yield from self._attempts.reading(
             needs, lambda: self._ask(go), older))
 
     @staticmethod
@@ -278,7 +279,7 @@ class Search(Generic[R]):
         others = [each for each in listed.values if each != value]
         sample = [*others[:1], value, *others[1:_SAMPLE - 1]]
         go = plan.asking(sample).in_one_go()
-        novel = yield from self._known.learning(
+        novel = yield from self._attempts.learning(
             name, lambda: self._ask(go, strict=True),
             lambda novel: self._proves(novel, there, lambda: single(
                 dataclasses.replace(listed, values=(value,)))))
@@ -296,7 +297,7 @@ class Search(Generic[R]):
                 hits = yield from seen()
             else:
                 # An empty list proves nothing.
-                hits = yield from self._known.learning(
+                hits = yield from self._attempts.learning(
                     name, seen, lambda hits: bool(hits) or None)
         for record in map(self._parse, hits or ()):
             value = getattr(record, field, None)
@@ -311,7 +312,7 @@ class Search(Generic[R]):
             return (yield from self._ask(plan))
         except errors.RestError as error:
             many = next((c for _, c in plan.asked if len(c.values) > 1), None)
-            if many is None or not capabilities.is_refusal(error):
+            if many is None or not errors.is_refusal(error):
                 raise
             return (yield from _each(lambda one: self.run(
                 [one if c is many else c for c in conditions]), many.each()))
@@ -320,7 +321,7 @@ class Search(Generic[R]):
         """Search by a form that has no older equivalent."""
         name = plan.capability
         proven = self._known.works(name)
-        found = yield from self._known.requiring(
+        found = yield from self._attempts.requiring(
             name, lambda: self._proved(plan, proven), is_read=True)
         # Reading further pages is not learned while another one is.
         if proven or found.is_complete:
@@ -418,7 +419,7 @@ class Search(Generic[R]):
             return (yield from self._among(number, others))
         name = f'reads:{self._kind.RESOURCE}'
         if self._known.works(name):
-            return (yield from self._known.reading(
+            return (yield from self._attempts.reading(
                 [name], lambda: self._read(number.values[0]),
                 lambda: self._by_other_ways(name, number)))
         return (yield from self._by_other_ways(name, number))
@@ -430,7 +431,7 @@ class Search(Generic[R]):
         :param name: the capability
         """
         if not forms.is_known_search(self._kind.RESOURCE, ()):
-            return (yield from self._known.requiring(
+            return (yield from self._attempts.requiring(
                 name, lambda: self._certainly(number),
                 of_object=True, is_read=True))
 
@@ -440,7 +441,7 @@ class Search(Generic[R]):
                 inside, is_complete=bool(inside) or inside.is_complete)
         found = yield from listed()
         if found or not found.is_complete:
-            novel = yield from self._known.learning(
+            novel = yield from self._attempts.learning(
                 name, lambda: self._read(number.values[0]),
                 # One that the list does not show may not be there at all.
                 lambda novel: self._proves(novel, found, listed) if found

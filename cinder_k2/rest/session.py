@@ -31,8 +31,10 @@ from typing import TypeVar
 import requests.adapters
 
 from cinder_k2 import polling
+from cinder_k2.rest import attempts
 from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import errors
 from cinder_k2.rest import limiter
 from cinder_k2.rest import retry
@@ -121,8 +123,9 @@ class Session:
         self._local = _Local()
         address = self.transport.address
         self.capabilities = capabilities.Capabilities(
-            address, self, verdicts.File(settings.verdicts, settings.array)
+            address, verdicts.File(settings.verdicts, settings.array)
             if settings.verdicts else None, settings.disabled_capabilities)
+        self.attempts = attempts.Attempts(self.capabilities, self)
 
     @contextlib.contextmanager
     def deadline(self, seconds: float | None = None, *, fresh: bool = False,
@@ -255,13 +258,13 @@ class Session:
             def run(number: str | None) -> calls.Steps[T]:
                 return _WriteCall(self, write, deadline, self._pace(
                     deadline, most), number, left).run()
-            known = self.capabilities
-            if not (left.is_unique or known.works(capabilities.SEQUENCE)):
+            if not (left.is_unique or self.capabilities.works(
+                    capability_names.SEQUENCE)):
                 # To learn by it could be to carry it out twice.
                 return (yield from run(None))
-            return (yield from known.preferring(
-                capabilities.SEQUENCE, lambda: run(number), lambda: run(None),
-                is_unique=left.is_unique))
+            return (yield from self.attempts.preferring(
+                capability_names.SEQUENCE, lambda: run(number),
+                lambda: run(None), is_unique=left.is_unique))
 
     def _pace(self, deadline: retry.Deadline, most: int | None = None
               ) -> retry.Retry:

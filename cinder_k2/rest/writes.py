@@ -21,7 +21,6 @@ from typing import Generic
 from typing import TypeVar
 
 from cinder_k2.rest import calls
-from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import reads as rest_reads
@@ -90,7 +89,7 @@ class Create(Generic[R]):
         try:
             return (yield from self.look(certain=True))
         except errors.RestError as error:
-            if not (capabilities.is_refusal(error)
+            if not (errors.is_refusal(error)
                     or isinstance(error, errors.Incomplete)):
                 return None
         return self._reads.one({**self.request.body, 'id': _NO_ID},

@@ -22,7 +22,7 @@ import contextlib
 
 import ddt
 
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import capability_names
 from tests.functional import base
 from tests.functional import learned
 from tests.functional import replicated
@@ -157,7 +157,7 @@ class BudgetsTest(base.FunctionalTest):
         self._warm(protocol)
         # No other test's back end learns of this.
         self.own(protocol)
-        self.learned(self.array, more=[capabilities.WHOLE_HOSTS])
+        self.learned(self.array, more=[capability_names.WHOLE_HOSTS])
         self.backend.restart()
         self.switch(delete_host_with_initiators=True)
         self.backend.detach(self.backend.attach(self.volume, self.host()))

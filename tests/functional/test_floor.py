@@ -21,7 +21,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import contextlib
 import logging
-import time
 import types
 from typing import Any
 from unittest import mock
@@ -31,7 +30,8 @@ import ddt
 
 from cinder_k2.driver.operations import host_holds
 from cinder_k2 import naming
-from cinder_k2.rest import capabilities
+from cinder_k2.rest import attempts
+from cinder_k2.rest import capability_names
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
 from tests import contexts
@@ -471,8 +471,8 @@ class LearningTest(base.FunctionalTest):
         super().setUp()
         # Pauses and strikes go by the time of the test.
         contexts.enter(self, mock.patch.object(
-            capabilities, 'time', types.SimpleNamespace(
-                time=time.time, monotonic=self.clock.monotonic)))
+            attempts, 'time',
+            types.SimpleNamespace(monotonic=self.clock.monotonic)))
         learned.forget()
         self.own(self.protocol, **self.options)
 
@@ -643,7 +643,7 @@ class PassedOverTest(LearningTest, disks.DisksTest):
             self.assertEqual(b'before', self.disks.read(volume, 0, 6))
         self.assertGreaterEqual(waited[0], 9)
         self.assertLess(waited[1], 5)
-        self.assertEqual('refused', self.state(capabilities.RESTORE))
+        self.assertEqual('refused', self.state(capability_names.RESTORE))
         self.assertEqual(1, sum(
             entry.method == 'PATCH' and '/volume_groups/' in entry.path
             for entry in self.array.control.journal()))

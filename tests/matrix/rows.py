@@ -12,8 +12,8 @@
 
 """The capabilities that an array may lack, in the simulator's terms.
 
-The driver's own list is in ``cinder_k2.rest.capabilities``; this one has the
-corresponding requests, in the form of the behavior ``refuse_only``.
+The driver's own list is in ``cinder_k2.rest.capability_names``; this one has
+the corresponding requests, in the form of the behavior ``refuse_only``.
 """
 
 from collections.abc import Iterator

@@ -604,7 +604,7 @@ class RemoveTest(HostIdsTest):
         self.use(resource)
         host, known = self.attached()
         self.client.capabilities.refuse(
-            rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+            rest.capability_names.WHOLE_HOSTS, rest.Refused('no'))
 
         def act():
             self.theirs = self.foreign_objects()
@@ -624,7 +624,7 @@ class RemoveTest(HostIdsTest):
         self.use(resource)
         host, known = self.attached()
         self.client.capabilities.refuse(
-            rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+            rest.capability_names.WHOLE_HOSTS, rest.Refused('no'))
         with lost.on_request('DELETE', '/hosts', sent=False,
                              act=lambda: None, error=rest.Forbidden), \
                 lost.on_request('POST', f'/{resource}', sent=sent,

@@ -339,7 +339,8 @@ class InitiatorDeletionTest(HostsBase):
 
     def test_host_is_deleted_with_them(self):
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
-        self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+        self.known.refuse(rest.capability_names.WHOLE_HOSTS,
+                          rest.Refused('no'))
         self.remove()
         self.assertEqual(self.before, self.leftovers())
         self.assertEqual('refused', self.state())
@@ -357,7 +358,8 @@ class InitiatorDeletionTest(HostsBase):
 
     def test_host_is_gone(self):
         """Someone else has deleted it."""
-        self.known.refuse(rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+        self.known.refuse(rest.capability_names.WHOLE_HOSTS,
+                          rest.Refused('no'))
         with lost.on_request('DELETE', '/hosts', act=lambda: None,
                              error=rest.NotFound):
             self.remove()
