@@ -13,10 +13,11 @@
 """Objects deleted in Cinder that must stay on the array for their clones.
 
 A source cannot be deleted before its clones (VOL-7, CLN-4, SNP-9). So it is
-hidden: a volume is renamed, and the description of the volume group records
-the ids of all objects to be deleted as soon as nothing needs them. The record
-is on the array, so that any service finds it at any time, and it contains only
-what Cinder asked to delete. Snapshots cannot be renamed (SNP-10).
+hidden: a volume is renamed, so that it is not found if its row is reset to
+``available``, and the description of the volume group records the ids of all
+objects to be deleted as soon as nothing needs them. The record is on the
+array, so that any service finds it at any time, and it contains only what
+Cinder asked to delete. Snapshots cannot be renamed (SNP-10).
 
 The caller holds the lock of the group.
 """

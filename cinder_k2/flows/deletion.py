@@ -64,6 +64,8 @@ def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
     if needs is None:
         delete_volume(array, backing, names)
         return None
+    # The group's count of mapped hosts is not enough: a host group without
+    # hosts has mappings, too (VG-8).
     array.volumes.check_unmapped(backing)
     array.deferred.defer_volume(backing, needs, names)
     return needs
