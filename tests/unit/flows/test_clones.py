@@ -134,9 +134,13 @@ class ThinTest(ClonesTest):
             move(volume, group, names)
 
         self.array.volumes.move = meddle
-        self.assertRaises(exceptions.ObjectInUse, self.cloner.from_snapshot,
-                          self.request, snapshot, ('thin', 'view'))
+        error = self.assertRaises(
+            exceptions.ObjectInUse, self.cloner.from_snapshot, self.request,
+            snapshot, ('thin', 'view'))
         self.assertEqual(['new', 'src'], self.leftovers()['volumes'])
+        made = self.array.volumes.find_volume('new')
+        self.assertIn(f'Thin clone {made} was caught in a snapshot',
+                      str(error))
         # Cinder deletes the volume in error: refused, then done.
         caught = dataclasses.replace(self.array.volumes.find('new'),
                                      shared=True)
@@ -151,9 +155,64 @@ class ThinTest(ClonesTest):
     def test_other_deduplication_needs_a_copy(self):
         error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   dedup=False)
-        self.assertIn('thin:', str(error))
-        self.assertIn('view:', str(error))
+        for strategy in ('thin: a thin clone', 'view: a view'):
+            self.assertIn(f'{strategy} keeps its source\'s deduplication',
+                          str(error))
         self.assertEqual(self.before, self.leftovers())
+
+    def test_source_is_replicated(self):
+        """REP-5: its group gets no thin clone, not even for a moment."""
+        clone = self.clone(source_replicated=True)
+        self.assertIsNotNone(clone.view)
+        self.assertEqual(1, self.calls().count('POST volumes'))
+        self.remove(clone)
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin', source_replicated=True)
+        self.assertIn('thin: its source is replicated', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_group_of_the_source_is_held(self):
+        """VOL-10: for the snapshot, then until the clone has left it."""
+        self.clone()
+        self.assertEqual([self.source.group] * 2, self.held)
+
+    def test_all_reasons_are_told(self):
+        self.refuse_thin_clones()
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin', 'view', size=2 * GIB)
+        self.assertIn('thin: the array makes no thin clone: ', str(error))
+        self.assertIn('HTTP 400', str(error))
+        self.assertIn('view: a view has exactly the size', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+    def refuse_thin_clones(self):
+        self.sim.control.add_fault(kind='status', status=400, method='POST',
+                                   path='volumes', times=1)
+
+    def test_refused_strategy_is_tried_last(self):
+        """But before copying, and it is the first again once it works."""
+        self.refuse_thin_clones()
+        views = [self.clone(), self.clone(name='b')]
+        self.assertEqual([True, True], [v.view is not None for v in views])
+        clone = self.clone('thin', 'view', 'copy', name='c', size=2 * GIB,
+                           group_name='c-group')
+        self.assertEqual(([], None), (self.copied, clone.view))
+        self.assertEqual(clone.source_group, self.source.group)
+        again = self.clone(name='d', group_name='d-group')
+        self.assertIsNone(again.view)
+        for made in (again, clone, *views):
+            deletion.delete_volume(self.array, made, [])
+            deletion.delete_parent(self.array, made, [])
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_refusal_of_one_clone(self):
+        """A strategy that has worked before is still the first."""
+        clones_made = [self.clone()]
+        self.refuse_thin_clones()
+        clones_made += [self.clone(name='b', group_name='b-group'),
+                        self.clone(name='c', group_name='c-group')]
+        self.assertEqual([False, True, False], [
+            each.view is not None for each in clones_made])
 
 
 class ViewTest(ClonesTest):
@@ -186,6 +245,15 @@ class ViewTest(ClonesTest):
         error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   size=2 * GIB)
         self.assertIn('exactly the size', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_refused_view(self):
+        self.sim.control.add_fault(kind='status', status=400, method='POST',
+                                   path='snapshots', after=1)
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'view')
+        self.assertIn('view: the array makes no view: ', str(error))
+        self.assertIn('HTTP 400', str(error))
         self.assertEqual(self.before, self.leftovers())
 
     def test_failed_view_leaves_nothing(self):
