@@ -100,6 +100,16 @@ class GuardTest(simulated.SimulatedTest):
              'POST host_iqns', 'POST mappings'],
             [c for c in self.calls() if not c.startswith('GET')])
 
+    def test_login_of_a_known_host(self):
+        """It is that of the first attachment, and nothing is written."""
+        first = self.attach().login
+        self.assertEqual((self.name, self.password()),
+                         (first.name, first.password))
+        self.sim.control.clear_journal()
+        self.assertEqual(first, self.attach().login)
+        self.assertEqual({'GET host_iqns', 'POST mappings', 'GET mappings'},
+                         set(self.calls()))
+
     def test_a_profile_in_use_keeps_its_password(self):
         self.secrets.kept[IQN] = 'Kept-before-1'
         self.give('Kept-before-1', mapped=True)

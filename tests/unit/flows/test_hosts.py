@@ -364,3 +364,92 @@ class InitiatorDeletionTest(HostsBase):
                              error=rest.NotFound):
             self.remove()
         self.assertEqual('unknown', self.state())
+
+
+class Hold:
+    """The lock of a host; records calls to the array before each use.
+
+    :param calls: returns the calls so far
+    """
+
+    def __init__(self, calls):
+        self._calls = calls
+        self.uses = []
+
+    def share(self):
+        self.uses.append(('share', self._calls()))
+
+    def claim(self):
+        self.uses.append(('claim', self._calls()))
+
+
+class HoldTest(HostsBase):
+    """When a host is locked, and what a failed attachment leaves of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = volumes.create(self.array, name='w', group_name='h',
+                                    size=simulated.GIB, dedup=True)
+        self.before = self.leftovers()
+        self.sim.control.clear_journal()
+        self.hold = Hold(self.calls)
+        self.registry = self.array.fc_hosts
+
+    def map(self, initiators=PORTS, **more):
+        return hosts.attach(
+            self.array, self.registry, self.backing,
+            sought=sought(initiators), hold=self.hold,
+            verify_volume=lambda: None, **{'look_first': False, **more})
+
+    def test_new_host(self):
+        """It is shared once nothing of it can be undone any more."""
+        self.map()
+        (first, seen), (last, all_calls) = self.hold.uses
+        self.assertEqual(('claim', 'share'), (first, last))
+        self.assertFalse([call for call in seen if call[:3] != 'GET'])
+        self.assertEqual(self.calls(), all_calls)
+        self.assertEqual('POST mappings', all_calls[-1])
+
+    def test_known_host(self):
+        """It is shared before the volume is mapped, and never claimed."""
+        self.attach(self.registry, PORTS, self.other)
+        self.sim.control.clear_journal()
+        self.map()
+        (use, seen), = self.hold.uses
+        self.assertEqual('share', use)
+        self.assertEqual([*seen, 'POST mappings'], self.calls())
+
+    def test_known_host_that_lacks_a_port(self):
+        self.attach(self.registry, PORTS[:1], self.other)
+        self.map()
+        self.assertEqual(['claim', 'share'],
+                         [use for use, _ in self.hold.uses])
+
+    def test_repeated_attachment(self):
+        """MAP-8: the mapping is looked for first, and found."""
+        lun = self.map().lun
+        self.sim.control.clear_journal()
+        self.assertEqual(lun, self.map(look_first=True).lun)
+        self.assertNotIn('POST mappings', self.calls())
+
+    def lose_mapping(self):
+        """Carry out a request for a mapping, and do not show it once."""
+        self.sim.control.add_fault(kind='status', status=500, method='POST',
+                                   path='mappings', commit='after', times=1)
+        self.sim.control.add_fault(kind='status', status=403, method='GET',
+                                   path='mappings', times=1)
+
+    def test_no_reply_to_the_mapping_to_a_new_host(self):
+        """HST-2: the host could not be deleted with it."""
+        self.lose_mapping()
+        self.assertRaises(rest.Forbidden, self.map)
+        self.assertEqual(self.before, self.leftovers())
+        self.assertEqual(['claim'], [use for use, _ in self.hold.uses])
+
+    def test_no_reply_to_the_mapping_to_a_known_host(self):
+        """The mapping stays: it may be that of another attachment."""
+        self.attach(self.registry, PORTS[:1], self.other)
+        self.lose_mapping()
+        self.assertRaises(rest.Forbidden, self.map)
+        self.assertEqual(2, len(self.sim.control.leftovers()['mappings']))
+        self.assertEqual(PORTS[:1], self.leftovers()['host_fc_ports'])
