@@ -15,14 +15,20 @@
 import contextlib
 import dataclasses
 import itertools
+import logging
 from unittest import mock
 
 import ddt
+import fixtures
 
+from cinder_k2 import exceptions
 from cinder_k2.flows import failover
 from cinder_k2.flows.failover import failback
 from cinder_k2 import rest
 from tests.unit.flows.failover import pair
+
+ANEW = ('Turn its replication off and on again, by its type or its group: a '
+        'new copy is made then.')
 
 
 @ddt.ddt
@@ -223,6 +229,29 @@ class FailBackTest(pair.AwayTest):
         self.assertEqual('source suspended', self.one.state(self.odd))
         self.assert_home(self.back(self.odd), [self.odd])
 
+    def test_link_has_just_broken(self):
+        """REP-8: the first array has yet to follow, before and after."""
+        self.away()
+        self.two.command(self.odd, pair.IN_SYNC)
+        self.one.control.set_behaviors(follow_seconds=7.0)
+        self.two.command(self.odd, pair.SUSPENDED)
+        self.assertEqual('target in_sync', self.one.state(self.odd))
+        self.clock.advance(7)
+        self.assertEqual('target suspended', self.one.state(self.odd))
+        self.assert_home(self.back())
+
+    @ddt.data(0, 7)
+    def test_replication_at_home_was_suspended(self, seconds):
+        """It is resumed as soon as both arrays show that it is suspended."""
+        self.away()
+        self.assert_home(self.back())
+        self.two.control.set_behaviors(follow_seconds=7.0)
+        self.one.command(self.odd, pair.SUSPENDED)
+        self.clock.advance(seconds)
+        self.assertEqual('target suspended' if seconds else 'target in_sync',
+                         self.two.state(self.odd))
+        self.assert_home(self.back())
+
     def refusals(self, method):
         return sum(e.method == method and e.status >= 400
                    for place in (self.one, self.two)
@@ -264,12 +293,63 @@ class FailBackTest(pair.AwayTest):
         self.all_but_odd('two.example.org has no replication session',
                          state=None)
 
+    def test_sessions_that_do_not_belong_together(self):
+        """Someone created one on each array, with the names of the old."""
+        self.away()
+        places = {self.two: self.one, self.one: self.two}
+        groups = {place: place.session(self.odd).group for place in places}
+        for place in places:
+            place.command(self.odd, pair.IDLE)
+        for place in places:
+            place.array.replication.delete(place.session(self.odd))
+        for place, other in places.items():
+            sessions = place.array.replication
+            number = sessions.create_session(
+                'ssn-001' if place is self.one else 'rssn-001',
+                peer=sessions.peer(other.client.address, 'any'),
+                group=groups[place], rpo=300, peer_group_name='elsewhere',
+                peer_session_name='elsewhere')
+            sessions.add_volume(number, place.volumes(self.odd)[0],
+                                'elsewhere')
+            sessions.command(number, pair.IN_SYNC)
+        begun = self.clock.monotonic()
+        self.all_but_odd(
+            'Its two sessions do not belong together: see which one is with '
+            'another array, or of an earlier replication. Replication '
+            'session rssn-001 on the array at two.example.org is in_sync as '
+            'source.', state='source in_sync')
+        self.assertLess(self.clock.monotonic() - begun, 60)
+
+    def test_session_was_created_anew_meanwhile(self):
+        """Its copy is another: what has arrived so far does not count."""
+        self.away()
+        take = self.two.array.replication.take_snapshots
+
+        def replace_one(sessions):
+            taken = take(sessions)
+            find = self.two.array.replication.find_many
+            self.useFixture(fixtures.MockPatchObject(
+                self.two.array.replication, 'find_many', lambda names: {
+                    name: dataclasses.replace(
+                        session, id=session.id + 100 * (
+                            name in self.odd.sessions))
+                    for name, session in find(names).items()}))
+            return taken
+
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               replace_one):
+            outcomes = self.back()
+        self.assert_stays(outcomes.pop(self.odd.key),
+                          'Its replication was started again meanwhile; try '
+                          'again.')
+        self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
+
     def test_idle(self):
         self.away()
         self.two.command(self.odd, pair.IDLE)
         own = self.automatic_snapshots()
         self.all_but_odd('rssn-001 on the array at two.example.org is idle',
-                         state='target idle')
+                         ANEW, state='target idle')
         self.assertEqual(own, self.automatic_snapshots())
 
     def automatic_snapshots(self):
@@ -344,6 +424,7 @@ class FailBackTest(pair.AwayTest):
             self.assertNotIn('attach', outcome.reason)
         self.assertLess(self.clock.monotonic() - begun, 330)
         self.assertEqual(3, len(self.two.mapped()))
+        self.assertEqual(set(), self.reserved)
         self.two.control.set_behaviors(snapshot_seconds=0.0)
         self.clock.advance(20000)
         self.assert_home(self.back())
@@ -367,6 +448,36 @@ class FailBackTest(pair.AwayTest):
         self.clock.advance(20000)
         self.assert_home(self.back())
 
+    def test_pauses_between_reads(self):
+        """Of one second at first, and of at most ten."""
+        self.two.control.set_behaviors(snapshot_seconds=5000.0)
+        self.away()
+        with mock.patch.object(self.clock, 'sleep',
+                               wraps=self.clock.sleep) as sleep:
+            self.back(timeout=200)
+        pauses = [call.args[0] for call in sleep.mock_calls]
+        self.assertEqual([1.0, 1.5, 2.25], pauses[:3])
+        self.assertEqual((10.0, 200.0), (max(pauses), sum(pauses)))
+        self.assertLess(pauses[-1], 10)
+
+    def test_progress_is_logged(self):
+        """Once a minute, with the first three units that are late."""
+        for number in range(3, 6):
+            self.make(f'{number:03}')
+        self.clock.advance(600)
+        self.away()
+        self.two.control.set_behaviors(snapshot_seconds=5000.0)
+        logging.disable(logging.NOTSET)
+        with self.assertLogs(pair.NAME, 'INFO') as told:
+            self.back(timeout=200)
+        lines = [record.getMessage() for record in told.records
+                 if record.levelno == logging.INFO]
+        self.assertEqual(3, len(lines))
+        for line in lines:
+            for words in ('one.example.org', '0 of 6', '000, 001, 002 and 3'):
+                self.assertIn(words, line)
+            self.assertNotIn('003', line)
+
     @ddt.data('one', 'two')
     def test_hosts_cannot_be_detached(self, name):
         self.away()
@@ -378,6 +489,173 @@ class FailBackTest(pair.AwayTest):
 
         for outcome in self.back(unmap=unmap).values():
             self.assert_stays(outcome, 'a host holds on')
+        self.assert_home(self.back())
+
+    @ddt.data('one', 'two')
+    def test_host_of_one_unit_cannot_be_detached(self, name):
+        """The others are unmapped one by one, and fail back."""
+        self.away()
+        calls = []
+
+        def unmap(array, volumes):
+            if array is getattr(self, name).array:
+                calls.append(sorted(volumes))
+                if set(volumes) & set(self.odd.volumes):
+                    raise exceptions.StillMapped('Volume 1', 'is in use.')
+            self.unmap(array, volumes)
+
+        outcomes = self.back(unmap=unmap)
+        outcome = outcomes.pop(self.odd.key)
+        self.assert_stays(outcome, 'Volume 1 is in use.')
+        self.assertNotIn('attach', outcome.reason)
+        names = [list(unit.volumes) for unit in self.units]
+        self.assertEqual([[name for name, in names], *names], calls)
+        self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
+        self.assert_served(self.one, outcomes, self.units[::2])
+        self.assert_home(self.back())
+
+    def test_array_is_lost_while_hosts_are_detached(self):
+        """It is not asked about each unit."""
+        self.away()
+        calls = []
+
+        def unmap(array, volumes):
+            calls.append(sorted(volumes))
+            raise rest.Unreachable('no route to host')
+
+        for outcome in self.back(unmap=unmap).values():
+            self.assert_stays(outcome, 'no route to host')
+        self.assertEqual([[unit.volumes[0] for unit in self.units]], calls)
+
+    def test_unit_that_cannot_be_reserved(self):
+        """Its row has changed meanwhile: its hosts stay attached."""
+        self.away()
+        reserve = self.reserve
+        with mock.patch.object(self, 'reserve', lambda keys: reserve(
+                [key for key in keys if key != self.odd.key])):
+            outcomes = self.back()
+        outcome = outcomes.pop(self.odd.key)
+        self.assert_stays(outcome, 'It was changed meanwhile; try again.')
+        self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
+        self.assertEqual('source in_sync', self.two.state(self.odd))
+        self.assert_served(self.one, outcomes, self.units[::2])
+        self.assert_home(self.back())
+
+    # Volumes that have grown while they were failed over
+
+    def grow_away(self, gib=3):
+        """Grow one volume on ``two`` while the first array is lost."""
+        self.one.control.set_behaviors(grow_suspended=True)
+        self.one.lose()
+        self.away()
+        self.two.array.volumes.grow(
+            self.two.volumes(self.odd)[0], gib * pair.GIB, ())
+        self.one.find_again()
+
+    def sizes(self, place):
+        """GiB of the volumes of all units."""
+        return [place.client.volumes.get(place.volumes(unit)[0]).size
+                // pair.GIB for unit in self.units]
+
+    def test_volume_that_has_grown(self):
+        """VOL-4: its copy grows before the replication is reversed."""
+        self.grow_away()
+        self.assert_home(self.back())
+        for place in (self.one, self.two):
+            self.assertEqual([1, 3, 1], self.sizes(place))
+
+    def test_volumes_of_equal_size_are_not_grown(self):
+        self.away()
+        self.one.control.clear_journal()
+        self.assert_home(self.back())
+        self.assertFalse([call for call in self.one.calls()
+                          if call.startswith('PATCH volumes')])
+
+    def test_copy_larger_than_its_volume(self):
+        """VOL-2: it cannot shrink, so it is left alone."""
+        self.away()
+        self.one.control.set_behaviors(grow_suspended=True)
+        volume = self.one.volumes(self.odd)[0]
+        self.one.array.volumes.grow(volume, 3 * pair.GIB, ())
+        self.one.control.clear_journal()
+        self.back()
+        self.assertEqual(0, self.one.calls()[f'PATCH volumes/{volume}'])
+
+    def test_copy_that_cannot_grow(self):
+        """It is not overwritten: the array would not reverse it."""
+        self.grow_away()
+        self.one.control.set_behaviors(grow_suspended=False)
+        self.all_but_odd('It has grown, and its copy cannot: ', 'HTTP 400',
+                         ANEW, state='target failed_over')
+        self.assertEqual([1, 1, 1], self.sizes(self.one))
+        self.one.control.set_behaviors(grow_suspended=True)
+        self.assert_home(self.back())
+
+    def test_copy_that_cannot_grow_now(self):
+        """It is not told to replicate it anew: a second try may do."""
+        self.grow_away()
+        volume = self.one.volumes(self.odd)[0]
+        self.one.control.add_fault(kind='busy', method='PATCH',
+                                   path=f'volumes/{volume}')
+        outcomes = self.back()
+        outcome = outcomes.pop(self.odd.key)
+        self.assert_stays(outcome, 'It has grown, and its copy cannot now: ')
+        self.assertNotIn(ANEW, outcome.reason)
+        self.assert_home(outcomes, self.units[::2])
+        self.one.control.clear_faults()
+        self.assert_home(self.back())
+        self.assertEqual([1, 3, 1], self.sizes(self.one))
+
+    # The last command
+
+    @contextlib.contextmanager
+    def last_command(self, raises=None):
+        """Lose the first array once it has taken over.
+
+        :param raises: in place of its reply
+        """
+        honest = self.one.array.replication.command_many
+
+        def command(sessions, state):
+            refused = honest(sessions, state)
+            if state == pair.FAILED_OVER:
+                self.one.lose()
+                if raises:
+                    raise raises
+            return refused
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command):
+            yield
+        self.one.find_again()
+
+    def test_array_is_lost_with_the_reply_to_the_last_command(self):
+        """Hosts must not write here, as they may have to write there."""
+        self.away()
+        with self.last_command(rest.Unreachable('no route to host')):
+            outcomes = self.back()
+        for outcome in outcomes.values():
+            self.assertTrue(outcome.outcome_unknown)
+            self.assert_stays(
+                outcome, 'The other array may have taken over: do not attach '
+                'it on the array at two.example.org before another failback. '
+                'K2 array ', 'no route to host')
+            self.assertNotIn('attach it again', outcome.reason)
+        self.assertEqual({unit.key for unit in self.units}, self.reserved)
+        self.assert_home(self.back())
+
+    def test_array_is_lost_after_the_last_command(self):
+        """Its reply proves that it serves all units."""
+        self.away()
+        with self.last_command():
+            outcomes = self.back()
+        for unit in self.units:
+            outcome = outcomes[unit.key]
+            self.assertEqual((failover.DESTINATION, set(unit.volumes), False),
+                             (outcome.served_by, set(outcome.volumes),
+                              outcome.outcome_unknown))
+            self.assertIn('does not replicate it: ', outcome.reason)
+            self.assertEqual(1, outcome.reason.count('Fail back again.'))
         self.assert_home(self.back())
 
     def test_last_command_has_no_effect(self):
@@ -620,6 +898,20 @@ class FailBackTest(pair.AwayTest):
         with self.listed(30), self.busy_after(1, pair.IN_SYNC, most=1):
             self.assert_home(self.back())
 
+    def test_late_unit_that_is_not_protected(self):
+        """It moves late, and the array never lets it be replicated."""
+        self.away()
+        with self.listed(30), self.busy_after(1, pair.IN_SYNC):
+            outcomes = self.back()
+        outcome = outcomes.pop(self.odd.key)
+        self.assertEqual((failover.DESTINATION, set(self.odd.volumes)),
+                         (outcome.served_by, set(outcome.volumes)))
+        self.assertIn('does not replicate it: ', outcome.reason)
+        self.assertIn('busy', outcome.reason)
+        self.assertEqual(1, outcome.reason.count('Fail back again.'))
+        self.assert_served(self.one, outcomes, self.units[::2])
+        self.assert_home(self.back())
+
     def test_link_that_fails_after_a_late_command(self):
         """The replication of all is resumed."""
         self.away()
@@ -722,7 +1014,7 @@ class FailBackTest(pair.AwayTest):
         self.write(self.two, self.odd, 'hosts went on')
         self.all_but_odd('The array at one.example.org has taken over, too, '
                          'but what hosts wrote since is on the array at '
-                         'two.example.org', state='source suspended')
+                         f'two.example.org. {ANEW}', state='source suspended')
         self.assertEqual('hosts went on', self.two.control.read(
             self.two.volumes(self.odd)[0]))
 
@@ -791,3 +1083,82 @@ class FailBackTest(pair.AwayTest):
         self.two.client.volumes.create(name='other', size=pair.GIB,
                                        volume_group=group.ref)
         return group
+
+
+@ddt.ddt
+class ProtectAgainTest(pair.AwayTest):
+    """Units on their primary whose replication was interrupted."""
+
+    def again(self, *units):
+        return failover.protect_again(
+            self.one.array, self.two.array, units or self.units,
+            unmap=self.unmap, clock=self.clock)
+
+    def assert_again(self, reasons):
+        self.assertEqual(dict.fromkeys(
+            (unit.key for unit in self.units), ''), reasons)
+        for place, state in ((self.one, 'source in_sync'),
+                             (self.two, 'target in_sync')):
+            self.assertEqual([state] * len(self.units),
+                             place.states(self.units))
+        self.clock.advance(3600)
+        self.two.control.tick()
+        self.assert_served(self.two, self.over())
+
+    def test_replication_runs(self):
+        """Nothing is written then."""
+        for place in (self.one, self.two):
+            place.control.clear_journal()
+        self.assert_again(self.again())
+
+    def test_replication_was_suspended(self):
+        self.one.command(self.odd, pair.SUSPENDED)
+        self.write_all(self.one, 'meanwhile')
+        self.assert_again(self.again())
+
+    def test_primary_took_over(self):
+        """A failback ended there: what the other array has is overwritten."""
+        self.away()
+        self.two.command(self.odd, pair.IN_SYNC)
+        self.clock.advance(600)
+        self.back(*self.units[::2])
+        self.one.command(self.odd, pair.FAILED_OVER)
+        self.write_all(self.one, 'at home')
+        self.assertEqual({self.two.volumes(self.odd)[0]}, self.two.mapped())
+        self.assert_again(self.again())
+        self.assertEqual(set(), self.two.mapped())
+
+    def test_volumes_that_hosts_use(self):
+        """They are not unmapped from hosts of the primary."""
+        self.attach_all(self.one)
+        self.one.command(self.odd, pair.SUSPENDED)
+        self.again()
+        self.assertEqual(3, len(self.one.mapped()))
+
+    def test_link_is_broken(self):
+        self.one.control.cut_link()
+        for reason in self.again().values():
+            self.assertIn('HTTP 400', reason)
+        self.one.control.restore_link()
+        self.assert_again(self.again())
+
+    def test_other_array_is_lost(self):
+        """A unit of which it shows no session is left out."""
+        self.two.lose()
+        self.assertEqual({}, self.again())
+        self.two.find_again()
+        self.assert_again(self.again())
+
+    def test_session_is_missing(self):
+        for state in (pair.SUSPENDED, pair.IDLE):
+            self.one.command(self.odd, state)
+        self.two.array.replication.delete(self.two.session(self.odd))
+        self.assertEqual({'000': '', '002': ''}, self.again())
+
+    def test_session_is_idle(self):
+        for state in (pair.SUSPENDED, pair.IDLE):
+            self.one.command(self.odd, state)
+        reasons = self.again()
+        self.assertIn('ssn-001 on the array at one.example.org is idle as '
+                      'source', reasons.pop('001'))
+        self.assertEqual({'000': '', '002': ''}, reasons)
