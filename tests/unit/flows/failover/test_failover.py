@@ -16,6 +16,7 @@ from unittest import mock
 
 import ddt
 
+from cinder_k2 import exceptions
 from cinder_k2.flows import failover
 from cinder_k2 import rest
 from tests.unit.flows.failover import pair
@@ -30,7 +31,9 @@ class FailOverTest(pair.PairTest):
         self.odd = self.units[1]
 
     def test_all(self):
-        self.assert_served(self.two, self.over())
+        outcomes = self.over()
+        self.assert_served(self.two, outcomes)
+        self.assertEqual({False}, {o.copied for o in outcomes.values()})
         self.assertEqual({'target failed_over'},
                          {self.two.state(unit) for unit in self.units})
 
@@ -62,7 +65,11 @@ class FailOverTest(pair.PairTest):
         unit = self.make('made', source=self.two)
         if state == pair.SUSPENDED:
             self.two.command(unit, pair.SUSPENDED)
-        self.assert_served(self.two, self.over())
+        outcomes = self.over()
+        self.assert_served(self.two, outcomes)
+        self.assertEqual({unit.key: state == pair.IN_SYNC, '000': False},
+                         {key: outcomes[key].copied
+                          for key in (unit.key, '000')})
         self.assertEqual(f'source {state}', self.two.state(unit))
 
     def test_idle(self):
@@ -78,7 +85,9 @@ class FailOverTest(pair.PairTest):
         unit = self.make('made', source=self.two)
         self.two.command(unit, pair.SUSPENDED)
         self.two.command(unit, pair.IDLE)
-        self.assert_stays(self.over(unit)['made'], 'is idle as source')
+        outcome = self.over(unit)['made']
+        self.assert_stays(outcome, 'is idle as source')
+        self.assertFalse(outcome.copied)
 
     def test_no_session(self):
         for command in (pair.SUSPENDED, pair.IDLE):
@@ -168,9 +177,53 @@ class FailOverTest(pair.PairTest):
 
     def test_state_shows_late(self):
         """REP-8."""
+        begun = self.clock.monotonic()
         with self.late(self.two):
             self.assert_served(self.two, self.over())
-        self.assertLess(self.clock.monotonic(), 610)
+        self.assertEqual(2, self.clock.monotonic() - begun)
+
+    def test_state_never_shows(self):
+        """It waits for a minute, and believes what it reads then."""
+        begun = self.clock.monotonic()
+        with mock.patch.object(self.two.array.replication, 'command_many',
+                               autospec=True, return_value={}):
+            for outcome in self.over().values():
+                self.assert_stays(outcome, 'is in_sync as target')
+        self.assertEqual(60, self.clock.monotonic() - begun)
+
+    def test_refused_units_are_not_waited_for(self):
+        begun = self.clock.monotonic()
+        with mock.patch.object(
+                self.two.array.replication, 'command_many', autospec=True,
+                side_effect=lambda sessions, state: dict.fromkeys(
+                    sessions, 'no')):
+            for outcome in self.over().values():
+                self.assertEqual('no', outcome.reason)
+        self.assertEqual(begun, self.clock.monotonic())
+
+    def test_array_is_lost_after_the_command(self):
+        """It may serve what it was told to take over, and nothing else."""
+        for state in (pair.SUSPENDED, pair.IDLE):
+            self.one.command(self.odd, state)
+        honest = self.two.array.replication.command_many
+
+        def command(sessions, state):
+            refused = honest(sessions, state)
+            self.two.lose()
+            return refused
+
+        with mock.patch.object(self.two.array.replication, 'command_many',
+                               command):
+            error = self.assertRaises(exceptions.FailoverOutcomeUnknown,
+                                      self.over)
+        self.assertEqual({'000', '002'}, error.keys)
+        self.assertIn('The array at two.example.org was told to take over, '
+                      'and did not report the result. ', str(error))
+        self.assertIn('no route to host', str(error))
+        self.two.find_again()
+        outcomes = self.over()
+        outcomes.pop(self.odd.key)
+        self.assert_served(self.two, outcomes, self.units[::2])
 
     def test_unreachable_array(self):
         self.two.lose()
