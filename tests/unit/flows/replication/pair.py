@@ -12,9 +12,11 @@
 
 """Two simulated arrays, with faults at any call."""
 
+import contextlib
 import dataclasses
 import itertools
 import re
+from unittest import mock
 
 from oslotest import base
 
@@ -303,3 +305,16 @@ def leftovers(sim):
     return {kind: sorted(str(o.get('short_name') or o.get('name')
                              or o['id']) for o in objects)
             for kind, objects in sim.control.leftovers().items()}
+
+
+@contextlib.contextmanager
+def without_group():
+    """Leave the volume group out of each session that is read."""
+    def read(cls, data, *args):
+        return rest.records.Record.from_json.__func__(
+            cls, {name: data[name] for name in data
+                  if name != 'local_volume_group'}, *args)
+
+    with mock.patch.object(rest.ReplicationSession, 'from_json',
+                           classmethod(read)):
+        yield

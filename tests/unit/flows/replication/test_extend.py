@@ -180,6 +180,39 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assertEqual([('failed_over', 'target'),
                           ('suspended', 'source')], self.sessions())
 
+    @ddt.data({'kind': 'reset', 'commit': 'after'},
+              {'kind': 'reset', 'commit': 'before'},
+              {'kind': 'status', 'status': 502, 'commit': 'after'})
+    def test_no_reply_about_the_copy_after_a_failover(self, fault):
+        """It is repeated, as its name shows that it is the same volume."""
+        self.tell(self.there, 'failed_over')
+        self.swap()
+        self.a.control.add_fault(method='PATCH', path='volumes/*', times=1,
+                                 **fault)
+        self.extend()
+        self.assertEqual([2, 2], self.sizes())
+
+    def test_copy_is_missing_after_a_failover(self):
+        """Only the volume matters then."""
+        self.tell(self.there, 'failed_over')
+        self.swap()
+        self.there.client.volumes.update(
+            self.there.volumes.find_volume(pair.VOLUME), name='cv-other')
+        self.trouble.plan()
+        self.extend()
+        self.assertNotIn('a PATCH volumes/*', self.trouble.calls)
+        self.assertEqual(
+            2 * pair.GIB, self.here.volumes.size(
+                self.members[0].volume, self.group))
+
+    @ddt.data('in_sync', 'suspended')
+    def test_group_of_the_session_is_not_shown(self, state):
+        if state == 'suspended':
+            self.tell(self.here, state)
+        with pair.without_group():
+            self.extend()
+        self.assert_replicated(2)
+
     @ddt.data('failed over', 'the other way')
     def test_refused_after_the_peer_took_over(self, how):
         """After an interrupted failover its data must not be overwritten."""
@@ -188,6 +221,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
             self.tell(self.there, 'in_sync')
         before = self.sessions()
         error = self.assertRaises(exceptions.ReplicationError, self.extend)
-        self.assertIn(f'{before[0][0]} as {before[0][1]} on the array at '
+        self.assertIn(f'Replication session {pair.NAMES[0]} is '
+                      f'{before[0][0]} as {before[0][1]} on the array at '
                       f'a.example.org and {before[1][0]} as', str(error))
         self.assertEqual((before, [1, 1]), (self.sessions(), self.sizes()))

@@ -18,6 +18,7 @@ from unittest import mock
 import ddt
 
 from cinder_k2 import exceptions
+from cinder_k2.flows import replication
 from cinder_k2 import rest
 from tests.unit.flows.replication import pair
 from tests.unit.flows.replication.pair import leftovers
@@ -153,8 +154,90 @@ class ProtectTest(pair.PairTest):
         self.assertEqual('other', self.here.replication.of_group(
             self.group).name)
 
+    def refuse(self):
+        """Let a group of a foreign volume prevent the session."""
+        group = self.there.volumes.create_group(pair.COPY_GROUP, True)
+        self.there.volumes.create('theirs', pair.GIB, group)
+
+    def test_name_of_the_group_is_taken(self):
+        """It is tried twice, and the foreign volume stays."""
+        self.refuse()
+        self.assertRaises(rest.Refused, self.protect)
+        self.assertEqual(
+            2, self.trouble.calls.count('a POST replication/sessions'))
+        self.assertEqual({'volumes': ['theirs'],
+                          'volume_groups': [pair.COPY_GROUP]},
+                         leftovers(self.b))
+
+    def test_name_is_taken_on_an_array_without_replies(self):
+        """It is not tried again, as nothing there could be deleted."""
+        self.refuse()
+        self.b.control.add_fault(kind='reset', path='*')
+        error = self.assertRaises(rest.Refused, self.protect)
+        self.assertIn('a.example.org', str(error))
+        self.assertEqual(
+            1, self.trouble.calls.count('a POST replication/sessions'))
+        self.clear_faults()
+        self.assert_just(self.here)
+
     def test_no_peers(self):
         self.link = dataclasses.replace(
             self.link, peer_address='elsewhere', backend_id='nobody')
         self.assertRaises(exceptions.ArrayNotSupported, self.protect)
         self.assert_bare()
+
+
+class MayBeBegunTest(pair.PairTest):
+    """Whether a failed attempt has left something."""
+
+    def may_be_begun(self):
+        return replication.may_be_begun(replication.SessionRequest(
+            self.link, pair.NAMES[0], self.group, pair.GROUP, self.members))
+
+    def test_nothing(self):
+        self.assertFalse(self.may_be_begun())
+        self.assertEqual(
+            ['a GET replication/sessions', 'b GET replication/sessions',
+             'b GET volumes', 'b GET volume_groups'], self.trouble.calls)
+
+    def test_killed_at_each_call(self):
+        """It is told from what is left on the arrays."""
+        for error in self.each(self.protect, kill='after'):
+            if error:
+                left = leftovers(self.b) or 'session' in str(leftovers(self.a))
+                self.assertEqual(bool(left), self.may_be_begun())
+        self.assertTrue(self.may_be_begun())
+
+    def test_session_on_this_array(self):
+        """One call suffices then."""
+        self.protect()
+        self.trouble.plan()
+        self.assertTrue(self.may_be_begun())
+        self.assertEqual(['a GET replication/sessions'], self.trouble.calls)
+
+    def test_each_leftover_on_the_peer(self):
+        """The session, its group, and a copy in another group."""
+        self.protect()
+        client = self.there.client
+        for side in (self.here, self.there):
+            session = side.replication.find(*pair.NAMES)
+            if side is self.here:
+                for state in ('suspended', 'idle'):
+                    side.replication.command(session.id, state)
+                side.replication.delete(session)
+        self.assertTrue(self.may_be_begun())
+        group = self.there.volumes.find_group(pair.COPY_GROUP)
+        self.there.replication.delete(
+            self.there.replication.find(*pair.NAMES))
+        self.assertTrue(self.may_be_begun())
+        client.volume_groups.update(group, name='renamed')
+        self.assertTrue(self.may_be_begun())
+        client.volumes.update(self.there.volumes.find_volume(pair.COPY),
+                              name='renamed')
+        self.assertFalse(self.may_be_begun())
+
+    def test_array_that_does_not_reply(self):
+        for sim in (self.a, self.b):
+            sim.control.add_fault(kind='reset', path='*')
+            self.assertTrue(self.may_be_begun())
+            self.clear_faults()

@@ -67,6 +67,10 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             'has them.', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
                                   self.sessions()))
+        array.snapshots.create('cs-2', array.volumes.find(name))
+        error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
+        self.assertIn(f'{pair.COPY_GROUP}:cs-1, {pair.COPY_GROUP}:cs-2. ',
+                      str(error))
 
     def test_clones_of_the_copy_stay(self):
         """Cinder has deleted the snapshot, but a volume still needs it."""
@@ -231,6 +235,48 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
     def lose_peer(self):
         self.there.sim.control.cut_link()
         self.there.sim.control.add_fault(kind='reset', path='*')
+
+    def test_peer_is_lost_and_the_session_is_gone(self):
+        """The name of the group decides how copies are called."""
+        for state in ('suspended', 'idle'):
+            self.tell(self.here, state)
+        self.here.replication.delete(self.here.replication.find(*pair.NAMES))
+        self.lose_peer()
+        with self.assertLogs(replication.__name__, 'WARNING') as caught:
+            self.unprotect()
+        for word in self.left('here'):
+            self.assertIn(word, caught.output[0])
+        self.assert_just(self.here)
+
+    def test_sessions_that_do_not_belong_together(self):
+        """Nothing is stopped, and the user is told which ones they are."""
+        for state in ('suspended', 'idle'):
+            self.tell(self.here, state)
+        self.here.replication.delete(self.here.replication.find(*pair.NAMES))
+        self.here.replication.create_session(
+            pair.NAMES[0], peer=self.link.number(), group=self.group, rpo=300,
+            peer_group_name='elsewhere', peer_session_name='elsewhere')
+        before = self.sessions(), leftovers(self.a), leftovers(self.b)
+        error = self.assertRaises(exceptions.ReplicationError, self.unprotect)
+        self.assertEqual(
+            f'Replication session {pair.NAMES[0]} on the array at '
+            f'a.example.org and {pair.NAMES[1]} on that at b.example.org do '
+            'not belong together: one of them is with another array, or of '
+            'an earlier replication. See which one, and delete it there.',
+            str(error))
+        self.assertEqual(before, (self.sessions(), leftovers(self.a),
+                                  leftovers(self.b)))
+
+    @ddt.data('running', 'suspended', 'failed over')
+    def test_group_of_the_session_is_not_shown(self, state):
+        """Its name decides, which is that of one session only."""
+        if state == 'suspended':
+            self.tell(self.here, 'suspended')
+        if state == 'failed over':
+            self.tell(self.there, 'failed_over')
+        with pair.without_group():
+            self.unprotect()
+        self.assert_bare()
 
     @ddt.data({'kind': 'status', 'status': 502}, {'kind': 'garbage'})
     def test_peer_sends_garbage(self, fault):
