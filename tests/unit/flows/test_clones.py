@@ -123,6 +123,42 @@ class ThinTest(ClonesTest):
         clone = self.clone()
         self.assertIsNotNone(clone.view)
         self.remove(clone)
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin')
+        self.assertIn('thin: the array does not let a thin clone leave its '
+                      'source\'s volume group: ', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_larger_clone_than_the_quota_of_its_source(self):
+        """It grows in the group of its source; the strategy is not blamed."""
+        self.client.volume_groups.update(self.source.group, quota=2 * GIB)
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin', size=3 * GIB)
+        self.assertIn('thin: the array does not let a thin clone grow: ',
+                      str(error))
+        self.assertEqual(self.before, self.leftovers())
+        self.client.volume_groups.update(self.source.group, quota=0)
+        self.assertIsNone(self.clone().view)
+
+    def test_source_without_clones(self):
+        """It is called once nothing new needs a group, and only then."""
+        left = []
+        self.cloner = clones.Cloner(self.array, self.copied.append, self.hold,
+                                    left.append)
+        self.clone()
+        self.assertEqual([], left)
+        self.assertRaises(exceptions.CloneNotSupported, self.clone, 'thin',
+                          dedup=False)
+        self.assertEqual([self.source.group], left)
+
+    def test_snapshot_that_cannot_be_deleted(self):
+        """The reason of the failed clone is raised nevertheless."""
+        self.sim.control.add_fault(kind='status', status=403, method='DELETE',
+                                   path='snapshots/*')
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin', dedup=False)
+        self.assertIn('deduplication', str(error))
+        self.assertEqual(['ccs-0'], self.leftovers()['snapshots'])
 
     def test_clone_that_a_snapshot_keeps_is_an_error(self):
         """VOL-10: someone takes a snapshot before the clone is moved."""
@@ -141,6 +177,7 @@ class ThinTest(ClonesTest):
         made = self.array.volumes.find_volume('new')
         self.assertIn(f'Thin clone {made} was caught in a snapshot',
                       str(error))
+        self.assertIn('delete that snapshot, then the volume.', str(error))
         # Cinder deletes the volume in error: refused, then done.
         caught = dataclasses.replace(self.array.volumes.find('new'),
                                      shared=True)
@@ -182,7 +219,10 @@ class ThinTest(ClonesTest):
                                   'thin', 'view', size=2 * GIB)
         self.assertIn('thin: the array makes no thin clone: ', str(error))
         self.assertIn('HTTP 400', str(error))
-        self.assertIn('view: a view has exactly the size', str(error))
+        self.assertIn('; view: a view has exactly the size', str(error))
+        self.assertEqual(1, str(error).count('thin: '))
+        self.assertIn('new cannot be made in a way that k2_clone_strategies, '
+                      'or the volume type, allows. thin: ', str(error))
         self.assertEqual(self.before, self.leftovers())
 
     def refuse_thin_clones(self):
@@ -215,6 +255,7 @@ class ThinTest(ClonesTest):
             each.view is not None for each in clones_made])
 
 
+@ddt.ddt
 class ViewTest(ClonesTest):
 
     profile = 'k2'
@@ -228,6 +269,48 @@ class ViewTest(ClonesTest):
             deletion.delete_parent(self.array, clone, [])
         self.assertEqual(self.before, self.leftovers())
 
+    def test_array_that_ignores_the_request_for_a_thin_clone(self):
+        """CLN-5: it has created an empty volume, which is deleted."""
+        self.sim.control.set_behaviors(ignore_clone_fields=True)
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'thin')
+        self.assertIn('thin: the array', str(error))
+        self.assertEqual(self.before, self.leftovers())
+        self.remove(self.clone())
+
+    @ddt.data(({'replicated': True}, 'a view cannot be replicated'),
+              ({'group': 1}, 'a view cannot be a member of a consistency'),
+              ({'dedup': False}, 'a view keeps its source\'s deduplication'))
+    @ddt.unpack
+    def test_requests_that_no_view_meets(self, changes, reason):
+        self.sim.control.clear_journal()
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
+                                  'view', **changes)
+        self.assertIn(f'view: {reason}', str(error))
+        self.assertEqual(1, self.calls().count('POST snapshots'))
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_member_of_a_consistency_group(self):
+        """MAP-3: a view of its snapshot would show the other volumes."""
+        volumes.create_member(self.array, name='second', size=GIB,
+                              group=self.source.group)
+        before = self.leftovers()
+        snapshot = self.array.snapshots.create(
+            'cs-1', dataclasses.replace(self.source, shared=True))
+        error = self.assertRaises(
+            exceptions.CloneNotSupported, self.cloner.from_snapshot,
+            self.request, snapshot, ['view'])
+        self.assertIn('view: a view shows all volumes of a consistency group',
+                      str(error))
+        self.array.snapshots.delete(snapshot.snapshot, snapshot.group)
+        self.assertEqual(before, self.leftovers())
+
+    def test_view_lasts(self):
+        """SNP-4: the array may not delete it by itself."""
+        made = self.client.snapshots.get(self.clone('view').view)
+        self.assertIs(False, made.is_auto_deleteable)
+        self.assertTrue(made.is_exposable)
+
     def test_view_of_a_view(self):
         """SNP-7: by way of a snapshot of the view."""
         view = self.clone()
@@ -235,6 +318,10 @@ class ViewTest(ClonesTest):
             dataclasses.replace(self.request, name='second'), view,
             'ccs-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
+        error = self.assertRaises(
+            exceptions.CloneNotSupported, self.cloner.from_volume,
+            self.request, view, 'ccs-3', ['thin'])
+        self.assertIn('thin: a view backs the source', str(error))
         self.assertRaises(exceptions.ObjectInUse, deletion.delete_volume,
                           self.array, view, [])
         deletion.delete_volume(self.array, second, [])
@@ -309,6 +396,23 @@ class CopyTest(ClonesTest):
         self.assertEqual(['new-group', 'src-group'],
                          self.leftovers()['volume_groups'])
         self.assertEqual(['cs-1'], self.leftovers()['snapshots'])
+
+    def test_clone_by_copy(self):
+        """Only its data is copied: it needs no snapshot afterwards."""
+        clone = self.clone('copy', size=2 * GIB, dedup=False)
+        self.assertFalse(clone.hidden_parent)
+        self.assertNotIn('snapshots', self.leftovers())
+        self.assertEqual(1, len(self.seen))
+        self.assertFalse(self.array.volumes.group(clone.group).is_dedup)
+
+    def test_view_that_cannot_be_deleted(self):
+        """The copy is complete nevertheless."""
+        self.snapshot = self.take()
+        self.sim.control.add_fault(kind='status', status=403, method='DELETE',
+                                   path='snapshots/*')
+        made = self.from_snapshot(self.copy)
+        self.assertEqual(made.volume, self.array.volumes.find_volume('new'))
+        self.assertEqual(['new-view'], self.leftovers()['views'])
 
     def test_copy_into_a_shared_group(self):
         self.snapshot = self.take()
