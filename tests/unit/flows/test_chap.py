@@ -110,6 +110,32 @@ class GuardTest(simulated.SimulatedTest):
         self.assertEqual({'GET host_iqns', 'POST mappings', 'GET mappings'},
                          set(self.calls()))
 
+    def test_known_host_gets_a_profile(self):
+        """It is claimed before, since others may log in without CHAP."""
+        host = self.client.hosts.create(name='admins', type='Linux')
+        self.client.host_iqns.create(iqn=IQN, host=host.ref)
+        hold = mock.Mock(spec_set=['claim', 'share'])
+        login = hosts.attach(
+            self.array, self.registry, self.backing, sought=SOUGHT,
+            look_first=False, hold=hold, verify_volume=mock.Mock(),
+            guard=self.guard).login
+        self.assertEqual(self.password(), login.password)
+        self.assertEqual([mock.call.claim(), mock.call.share()],
+                         hold.mock_calls)
+
+    def test_known_host_that_is_shared(self):
+        """Nothing is written until this operation has it alone."""
+        host = self.client.hosts.create(name='admins', type='Linux')
+        self.client.host_iqns.create(iqn=IQN, host=host.ref)
+        hold = mock.Mock(spec_set=['claim', 'share'])
+        hold.claim.side_effect = hosts.MustBeAlone
+        self.sim.control.clear_journal()
+        self.assertRaises(
+            hosts.MustBeAlone, hosts.attach, self.array, self.registry,
+            self.backing, sought=SOUGHT, look_first=False, hold=hold,
+            verify_volume=mock.Mock(), guard=self.guard)
+        self.assertEqual({'GET'}, {call[:3] for call in self.calls()})
+
     def test_a_profile_in_use_keeps_its_password(self):
         self.secrets.kept[IQN] = 'Kept-before-1'
         self.give('Kept-before-1', mapped=True)

@@ -383,6 +383,7 @@ class Hold:
         self.uses.append(('claim', self._calls()))
 
 
+@ddt.ddt
 class HoldTest(HostsBase):
     """When a host is locked, and what a failed attachment leaves of it."""
 
@@ -453,3 +454,26 @@ class HoldTest(HostsBase):
         self.assertRaises(rest.Forbidden, self.map)
         self.assertEqual(2, len(self.sim.control.leftovers()['mappings']))
         self.assertEqual(PORTS[:1], self.leftovers()['host_fc_ports'])
+
+    def test_no_reply_when_a_new_host_is_deleted_again(self):
+        """The deletion is repeated by its name."""
+        self.sim.control.add_fault(kind='status', status=403, method='POST',
+                                   path='mappings')
+        self.sim.control.add_fault(kind='status', status=500, times=1,
+                                   method='DELETE', path='hosts/*')
+        self.assertRaises(rest.Forbidden, self.map)
+        self.assertEqual(self.before, self.leftovers())
+
+    @ddt.data('admins', naming.host('node1', [IQN]))
+    def test_known_host_in_another_spelling(self, name):
+        """QRY-5: it is found when the array refuses its initiator."""
+        self.registry = self.array.iscsi_hosts
+        host = self.client.hosts.create(name=name, type='Linux')
+        self.client.host_iqns.create(iqn=IQN[:-5] + 'NODE1', host=host.ref)
+        self.map([IQN])
+        self.assertEqual([host.id], [mapping.host.id for mapping
+                                     in self.client.mappings.search()])
+        self.assertEqual([name], self.leftovers()['hosts'])
+        self.assertEqual([IQN[:-5] + 'NODE1'], self.leftovers()['host_iqns'])
+        self.assertEqual(['claim', 'share'],
+                         [use for use, _ in self.hold.uses])
