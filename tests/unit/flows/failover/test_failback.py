@@ -535,7 +535,9 @@ class FailBackTest(pair.AwayTest):
                 [key for key in keys if key != self.odd.key])):
             outcomes = self.back()
         outcome = outcomes.pop(self.odd.key)
-        self.assert_stays(outcome, 'It was changed meanwhile; try again.')
+        self.assert_stays(outcome)
+        self.assertEqual('It was changed meanwhile; try again.',
+                         outcome.reason)
         self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
         self.assertEqual('source in_sync', self.two.state(self.odd))
         self.assert_served(self.one, outcomes, self.units[::2])
@@ -697,10 +699,11 @@ class FailBackTest(pair.AwayTest):
         self.away()
         begun = self.clock.monotonic()
         with mock.patch.object(self.two.array.replication, 'take_snapshots',
-                               autospec=True, return_value={}):
+                               autospec=True, return_value={}) as take:
             for outcome in self.back().values():
                 self.assert_stays(outcome, 'takes no replication snapshot')
                 self.assertNotIn('attach', outcome.reason)
+        self.assertEqual(5, take.call_count)
         self.assertLess(self.clock.monotonic() - begun, 60)
         self.assert_home(self.back())
 
