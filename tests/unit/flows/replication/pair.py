@@ -308,13 +308,12 @@ def leftovers(sim):
 
 
 @contextlib.contextmanager
-def without_group():
-    """Leave the volume group out of each session that is read."""
+def without(kind, field):
+    """Leave a field out of each object of a kind that is read."""
     def read(cls, data, *args):
         return rest.records.Record.from_json.__func__(
-            cls, {name: data[name] for name in data
-                  if name != 'local_volume_group'}, *args)
+            cls, {name: data[name] for name in data if name != field}, *args)
 
-    with mock.patch.object(rest.ReplicationSession, 'from_json',
+    with mock.patch.object(getattr(rest, kind), 'from_json',
                            classmethod(read)):
         yield

@@ -12,6 +12,7 @@
 
 """Replicated volumes are extended on both arrays."""
 
+import contextlib
 from unittest import mock
 
 import ddt
@@ -120,6 +121,16 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.extend()
         self.assert_replicated(2)
 
+    def test_a_start_that_is_refused_and_an_unknown_size(self):
+        self.start_refused(times=9999)
+        with mock.patch.object(self.there.replication, 'sizes_of',
+                               autospec=True,
+                               side_effect=rest.Forbidden('no')):
+            error = self.assertRaises(exceptions.ReplicationError,
+                                      self.extend)
+        self.assertIn(f'it has {2 * pair.GIB} KiB, its copy ? KiB, and',
+                      str(error))
+
     def test_a_copy_that_does_not_grow(self):
         """The session runs, but a failover would cut the volume off."""
         self.b.control.set_behaviors(grow_copies_at_start=True)
@@ -127,8 +138,10 @@ class ExtendTest(pair.Tidy, pair.PairTest):
                                lambda names: {7: pair.GIB}):
             error = self.assertRaises(exceptions.ReplicationError,
                                       self.extend)
-        self.assertIn(f'{pair.COPY} on the array at b.example.org has not '
-                      f'grown to {2 * pair.GIB} KiB', str(error))
+        self.assertEqual(
+            f'Volume {pair.COPY} on the array at b.example.org has not grown '
+            f'to {2 * pair.GIB} KiB with its source: a failover would cut it '
+            'off. Extend it again.', str(error))
 
     def test_volume_cannot_grow(self):
         self.here.client.volume_groups.update(self.group, quota=pair.GIB)
@@ -146,6 +159,42 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assertRaises(rest.Unreachable, self.extend)
         self.clear_faults()
         self.assert_replicated(1)
+
+    @ddt.data(*range(1, 7))
+    def test_array_is_lost(self, calls):
+        """It is unknown what it has done; the next extension does the rest."""
+        self.a.control.add_fault(kind='reset', path='*', after=calls)
+        with contextlib.suppress(*pair.ERRORS):
+            self.extend()
+        self.clear_faults()
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_peer_is_known_to_be_lost(self):
+        """The copy could not follow, so nothing is changed."""
+        self.link = None
+        error = self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.assertIn(f'Replication session {pair.NAMES[0]} is in_sync as '
+                      'source on the array at a.example.org and missing on '
+                      'its peer.', str(error))
+        self.assert_replicated(1)
+
+    def test_peer_is_known_to_be_lost_after_a_failover(self):
+        self.tell(self.there, 'failed_over')
+        self.swap()
+        self.link, link = None, self.link
+        self.extend()
+        self.link = link
+        self.assertEqual([2, 1], self.sizes())
+
+    def test_session_of_the_peer_is_missing(self):
+        for state in ('suspended', 'idle'):
+            self.tell(self.here, state)
+        self.there.replication.delete(
+            self.there.replication.find(*pair.NAMES))
+        error = self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.assertIn('and missing on its peer', str(error))
+        self.assertEqual([1, 1], self.sizes())
 
     def test_copy_is_missing(self):
         with mock.patch.object(self.there.replication, 'find_copy',
@@ -209,7 +258,8 @@ class ExtendTest(pair.Tidy, pair.PairTest):
     def test_group_of_the_session_is_not_shown(self, state):
         if state == 'suspended':
             self.tell(self.here, state)
-        with pair.without_group():
+        with pair.without('ReplicationSession',
+                          'local_volume_group'):
             self.extend()
         self.assert_replicated(2)
 

@@ -154,6 +154,27 @@ class ProtectTest(pair.PairTest):
         self.assertEqual('other', self.here.replication.of_group(
             self.group).name)
 
+    def test_only_the_group_is_left(self):
+        """Of an earlier replication: it is deleted, and created again."""
+        self.there.volumes.create_group(pair.COPY_GROUP, True)
+        self.protect()
+        self.assert_replicated()
+
+    def test_name_of_the_copy_is_taken(self):
+        """The foreign volume stays, and nothing else."""
+        self.there.volumes.create(
+            pair.COPY, pair.GIB, self.there.volumes.create_group('old', True))
+        before = leftovers(self.b)
+        volume = self.there.volumes.find(pair.COPY)
+        client = self.there.client
+        client.mappings.create(
+            host=client.hosts.create(name='h', type='Linux').ref,
+            volume=client.volumes.ref(volume.volume))
+        self.assertRaises(exceptions.StillMapped, self.protect)
+        left = leftovers(self.b)
+        self.assertEqual(before, {kind: left[kind] for kind in before})
+        self.assertEqual([None, None], self.sessions())
+
     def refuse(self):
         """Let a group of a foreign volume prevent the session."""
         group = self.there.volumes.create_group(pair.COPY_GROUP, True)

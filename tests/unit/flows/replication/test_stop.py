@@ -267,6 +267,26 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertEqual(before, (self.sessions(), leftovers(self.a),
                                   leftovers(self.b)))
 
+    def test_groups_of_volumes_are_not_shown(self):
+        """The name of their group decides."""
+        with pair.without('Volume', 'volume_group'):
+            self.unprotect()
+        self.assert_bare()
+
+    def test_neither_groups_of_volumes_nor_their_names(self):
+        """A copy in a group of another name is not deleted by guessing."""
+        group = self.there.volumes.find_group(pair.COPY_GROUP)
+        self.there.client.volume_groups.update(group, name='renamed')
+        with pair.without('Volume', 'volume_group'):
+            error = self.assertRaises(exceptions.ReplicationError,
+                                      self.unprotect)
+        self.assertEqual(
+            'The array at b.example.org does not show in which volume group '
+            f'{pair.COPY} are; it has none named {pair.COPY_GROUP}.',
+            str(error))
+        self.assertEqual([('in_sync', 'source'), ('in_sync', 'target')],
+                         self.sessions())
+
     @ddt.data('running', 'suspended', 'failed over')
     def test_group_of_the_session_is_not_shown(self, state):
         """Its name decides, which is that of one session only."""
@@ -274,7 +294,8 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             self.tell(self.here, 'suspended')
         if state == 'failed over':
             self.tell(self.there, 'failed_over')
-        with pair.without_group():
+        with pair.without('ReplicationSession',
+                          'local_volume_group'):
             self.unprotect()
         self.assert_bare()
 
