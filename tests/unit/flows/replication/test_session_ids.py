@@ -135,3 +135,25 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
                 rest.Refused, self.here.replication.command, session.id,
                 state, names=[session.name])
         self.assert_theirs_stay()
+
+    def replace_copy(self):
+        """Reuse the id of the former source for a foreign volume."""
+        self.tell(self.there, 'idle')
+        self.there.replication.delete(
+            self.there.replication.find(*pair.NAMES))
+        copy = self.there.volumes.find(pair.VOLUME)
+        self.there.replication.delete_snapshots(copy.group)
+        self.there.volumes.delete(copy.volume, copy.group, [pair.VOLUME])
+        self.assertEqual(copy.volume, self.there.volumes.create(
+            'payroll', pair.GIB, copy.group))
+
+    @ddt.data(*lost.KINDS)
+    def test_extension_after_a_failover(self, error):
+        """A repeat would grow the foreign volume (OBJ-7)."""
+        self.tell(self.there, 'failed_over')
+        self.swap()
+        with lost.on_request('PATCH', '/volumes', sent=False, error=error,
+                             act=self.replace_copy, after=1):
+            self.extend()
+        self.assertEqual(
+            pair.GIB, self.there.client.volumes.find(name='payroll').size)
