@@ -147,6 +147,8 @@ class InventoryTest(WithVolumeTest):
                 ('is_locked_by_replication', True, True),
                 ('is_locked_by_replication', False, False),
                 ('unread', frozenset({'generation_number'}), True),
+                ('unread', frozenset({'is_locked_by_replication'}), True),
+                ('unread', frozenset({'source'}), False),
                 ('replication_session',
                  rest.Ref('replication/sessions', 1), True)):
             snapshot = dataclasses.replace(found.snapshot, **{name: value})
@@ -166,6 +168,195 @@ class InventoryTest(WithVolumeTest):
     def test_sizes_are_rounded_up(self):
         for kib, gib in ((0, 0), (None, 0), (1, 1), (GIB, 1), (GIB + 1, 2)):
             self.assertEqual(gib, inventory.gib(kib))
+
+
+class ReferenceTest(WithVolumeTest):
+    """Objects that an operator refers to by name or id."""
+
+    def setUp(self):
+        super().setUp()
+        self.inventory = self.array.inventory
+        self.other = self.client.volume_groups.create(name='web', quota=0,
+                                                      is_dedup=True)
+        self.client.volumes.create(name='pages', size=GIB,
+                                   volume_group=self.other.ref)
+
+    def take(self, name, source=None, **more):
+        policy = self.client.retention_policies.find(
+            name='Best_Effort_Retention')
+        return self.client.snapshots.create(
+            short_name=name, source=source or self.group.ref,
+            retention_policy=policy.ref, is_auto_deleteable=False, **more)
+
+    def volume_of(self, **reference):
+        """The volume of a reference, and how many calls that took."""
+        self.sim.control.clear_journal()
+        found = self.inventory.volume(inventory.Reference(**reference))
+        return found.id, len(self.calls())
+
+    def snapshot_of(self, **reference):
+        """The id of the snapshot of a reference from the group "db"."""
+        return self.inventory.snapshot(inventory.Reference(
+            **reference), self.group.id).snapshot.id
+
+    def refused(self, call, *args, **more):
+        """The reason why something is not manageable."""
+        return str(self.assertRaises(exceptions.NotManageable, call, *args,
+                                     **more))
+
+    def test_volume(self):
+        for reference in ({'name': 'data'}, {'id': self.volume.id}):
+            self.assertEqual((self.volume.id, 1),
+                             self.volume_of(**reference))
+
+    def test_no_such_volume(self):
+        for reference in ({'name': 'date'}, {'id': 999}):
+            self.assertIn('no such volume',
+                          self.refused(self.volume_of, **reference))
+
+    def test_snapshot_is_no_volume(self):
+        """Only for a view it is said what can be done."""
+        snapshot = self.take('s')
+        self.take('w', snapshot.ref, is_exposable=True)
+        self.assertIn('no such volume', self.refused(self.volume_of,
+                                                     name='s'))
+        self.assertIn('w is a view', self.refused(self.volume_of, name='w'))
+
+    def test_internal_volume(self):
+        """VOL-14, and volumes that the driver hides."""
+        self.client.volumes.create(name='cdel-7', size=GIB,
+                                   volume_group=self.group.ref)
+        for reference in ({'name': 'CTRL'}, {'name': 'cdel-7'}):
+            self.assertIn(f'volume {reference["name"]} is internal',
+                          self.refused(self.volume_of, **reference))
+
+    def test_volume_is_unchanged(self):
+        self.sim.control.clear_journal()
+        self.inventory.check_named(self.volume)
+        self.assertEqual(['GET volumes'], self.calls())
+        with mock.patch.object(
+                self.client.volumes, 'find', autospec=True,
+                return_value=dataclasses.replace(self.volume,
+                                                 volume_group=None)):
+            self.inventory.check_named(self.volume)
+
+    def assert_changed(self, volume):
+        self.assertIn(f'no volume {volume.name} with id', self.refused(
+            self.inventory.check_named, volume))
+
+    def test_volume_was_renamed(self):
+        """OBJ-7: whether or not another one has its name."""
+        self.client.volumes.update(self.volume.id, name='date')
+        self.assert_changed(self.volume)
+        self.client.volumes.create(name='data', size=GIB,
+                                   volume_group=self.group.ref)
+        self.assert_changed(self.volume)
+
+    def test_volume_was_moved(self):
+        self.array.volumes.move(self.volume.id, self.other.id, [])
+        self.assert_changed(self.volume)
+
+    def test_snapshot_by_id(self):
+        """Of the volume's own group, or of another one."""
+        ids = [self.take('s', group.ref).id
+               for group in (self.group, self.other)]
+        self.assertEqual(ids, [self.snapshot_of(id=id) for id in ids])
+
+    def test_snapshot_by_name(self):
+        """SNP-1: short names are those of the volume's own group."""
+        theirs, own = [self.take('s', group.ref).id
+                       for group in (self.other, self.group)]
+        self.assertEqual([own, own, theirs], [
+            self.snapshot_of(name=name) for name in ('s', 'db:s', 'web:s')])
+
+    def test_no_such_snapshot(self):
+        self.take('theirs', self.other.ref)
+        for reference in ({'id': 999}, {'name': 'x'}, {'name': 'theirs'},
+                          {'name': 'db:theirs'}, {'name': 'db:'}):
+            self.assertIn('no such snapshot',
+                          self.refused(self.snapshot_of, **reference))
+
+    def test_snapshot_without_a_group(self):
+        snapshot = dataclasses.replace(self.take('s'), volume_group=None)
+        with mock.patch.object(self.client.snapshots, 'find', autospec=True,
+                               return_value=snapshot):
+            self.assertIn('group of snapshot s', self.refused(
+                self.snapshot_of, name='s'))
+
+    def test_snapshot_kept_for_clones(self):
+        """Cinder has deleted it, and the group's note says so."""
+        kept, other = self.take('s'), self.take('t')
+        self.client.volume_groups.update(
+            self.group.id, description=f'[cinder deleted: s{kept.id}]')
+        for snapshot, internal in ((kept, True), (other, False)):
+            found = self.inventory.snapshot(
+                inventory.Reference(id=snapshot.id), self.group.id)
+            self.assertEqual(internal, 'internal' in str(found.reasons()))
+        self.assertEqual([other.id], [each.snapshot.id for each
+                                      in self.inventory.snapshots()])
+
+    def test_snapshot_of_several_volumes(self):
+        """SNP-11: Cinder would revert all of them."""
+        self.client.volumes.create(name='more', size=2 * GIB,
+                                   volume_group=self.group.ref)
+        found = self.inventory.snapshot(
+            inventory.Reference(id=self.take('s').id), self.group.id)
+        self.assertIn('it holds 2 volumes', str(found.reasons()))
+        self.assertEqual(2, len(found.images))
+
+
+class ListTest(WithVolumeTest):
+
+    def test_volumes(self):
+        """Without internal ones; with the hosts that each is mapped to."""
+        other = self.client.volumes.create(name='more', size=GIB,
+                                           volume_group=self.group.ref)
+        self.client.volumes.create(name='cdel-7', size=GIB,
+                                   volume_group=self.group.ref)
+        for name in ('one', 'two'):
+            self.client.mappings.create(
+                host=self.client.hosts.create(name=name, type='Linux').ref,
+                volume=other.ref)
+        self.sim.control.clear_journal()
+        found = {each.volume.id: each
+                 for each in self.array.inventory.volumes()}
+        self.assertEqual(3, len(self.calls()), self.calls())
+        self.assertEqual({self.volume.id: 0, other.id: 2}, {
+            id: each.mappings for id, each in found.items()})
+        for id, word in ((self.volume.id, 'holds 3 volumes'),
+                         (other.id, 'mapped to 2 hosts')):
+            self.assertIn(word, str(found[id].reasons()))
+            self.assertEqual(found[id],
+                             self.array.inventory.examine_volume(
+                                 self.client.volumes.get(id)))
+
+    def test_number_of_volumes_is_not_shown(self):
+        """Then the volumes of the group are counted, in one more call."""
+        self.client.volumes.create(name='more', size=GIB,
+                                   volume_group=self.group.ref)
+        for count in (2, None):
+            shown = dataclasses.replace(
+                self.client.volume_groups.get(self.group.id),
+                volumes_count=count)
+            with mock.patch.object(self.client.volume_groups, 'get',
+                                   autospec=True, return_value=shown):
+                self.assertIn('holds 2 volumes', str(self.found().reasons()))
+
+    def test_snapshots(self):
+        """Without views and snapshots that the driver made."""
+        policy = self.client.retention_policies.find(
+            name='Best_Effort_Retention').ref
+        taken, _ = [self.client.snapshots.create(
+            short_name=name, source=self.group.ref, retention_policy=policy)
+            for name in ('s', 'ccs-1')]
+        self.client.snapshots.create(short_name='w', source=taken.ref,
+                                     retention_policy=policy,
+                                     is_exposable=True)
+        self.sim.control.clear_journal()
+        found, = self.array.inventory.snapshots()
+        self.assertEqual(3, len(self.calls()), self.calls())
+        self.assertEqual((taken.id, [self.volume.ref]), (
+            found.snapshot.id, [each.source for each in found.images]))
 
 
 class AdoptTest(WithVolumeTest):
