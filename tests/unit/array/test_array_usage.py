@@ -98,7 +98,7 @@ class UsageTest(simulated.SimulatedTest):
         usage = self.read(calls=2)
         self.assertEqual((1, 41 * GIB),
                          (usage.volumes, usage.capacity.provisioned_volumes))
-        self.clock.advance(2)
+        self.clock.advance(1)
         self.assertEqual(2, self.read(calls=2 + MORE).volumes)
         self.read(calls=2)
 
@@ -173,6 +173,26 @@ class UsageTest(simulated.SimulatedTest):
         self.control.clear_faults()
         self.assertTrue(self.read().current)
 
+    def test_last_moment_of_an_old_capacity(self):
+        """The retries of the first reading make the second one too late."""
+        before = self.read().capacity
+        self.control.add_fault(path='system/capacity', method='GET',
+                               kind='busy', times=9999)
+        self.clock.advance(150)
+        usage = self.read()
+        self.assertEqual((before, False), (usage.capacity, usage.current))
+        self.assertRaises(rest.Busy, self.read)
+
+    def test_state_beside_a_silent_capacity(self):
+        """Enough of the ten seconds is left for it."""
+        before = self.read()
+        self.control.set_behaviors(state='OFFLINE')
+        self.control.add_fault(path='system/capacity', method='GET',
+                               kind='hang', seconds=7200.0)
+        usage = self.read()
+        self.assertEqual((True, False, False), (
+            before.online, usage.online, usage.current))
+
     @ddt.data({'kind': 'status', 'status': 403}, {'kind': 'garbage'},
               {'kind': 'reset'})
     def test_no_old_capacity_of_an_array_that_is_not_busy(self, fault):
@@ -195,6 +215,16 @@ class UsageTest(simulated.SimulatedTest):
             self.read()
             self.clock.advance(301)
         self.assertEqual(2, len(self.warnings()))
+
+    @ddt.data(('system/state', 'state'), ('stats/system', 'performance'),
+              ('volumes', 'volumes'), ('hosts', 'hosts'))
+    @ddt.unpack
+    def test_warning_says_what_is_missing(self, path, word):
+        self.control.add_fault(path=path, method='GET', kind='status',
+                               status=403)
+        self.read()
+        warning, = self.warnings()
+        self.assertIn(word, warning.partition(':')[0])
 
     @ddt.data({'kind': 'status', 'status': 500},
               {'kind': 'hang', 'seconds': 7200.0}, {'kind': 'garbage'})
@@ -284,6 +314,12 @@ class UsageTest(simulated.SimulatedTest):
         self.assertEqual((1.0, 1.0), (usage.data_reduction,
                                       usage.total_reduction))
 
+    def test_nothing_measured(self):
+        usage = array_usage.ArrayUsage()
+        self.assertEqual((True, False, None, 0, 0), (
+            usage.online, usage.degraded, usage.data_reduction,
+            usage.capacity.total, usage.volumes))
+
 
 def capacity(**fields):
     """A reply of system/capacity."""
@@ -334,7 +370,13 @@ class InvalidReplyTest(base.BaseTestCase):
         usage, _ = read_usage(capacity(free=free))
         self.assertEqual(wanted, usage.capacity.free)
 
-    @ddt.data(0, -1, 10 ** 400)
+    def test_largest_total(self):
+        """A zebibyte; the free space is never more."""
+        usage, _ = read_usage(capacity(total=1 << 60, free=1 << 61))
+        self.assertEqual((1 << 60, 1 << 60), (usage.capacity.total,
+                                              usage.capacity.free))
+
+    @ddt.data(0, -1, (1 << 60) + 1, 10 ** 400)
     def test_invalid_total(self, total):
         self.assertRaises(exceptions.ArrayNotSupported, read_usage,
                           capacity(total=total))
