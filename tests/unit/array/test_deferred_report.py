@@ -11,6 +11,9 @@
 # under the License.
 
 
+import dataclasses
+from unittest import mock
+
 from cinder_k2.array import deferred_deletion
 from cinder_k2.array import deferred_report
 from cinder_k2.flows import volumes
@@ -79,6 +82,20 @@ class DeferredReportTest(simulated.SimulatedTest):
             ('view', view.view, 'cv-2', 'g-cv-1', GIB, ())],
             [(item.kind, item.id, item.name, item.group, item.size,
               item.needed_by) for item in found.items])
+
+    def test_short_names_are_not_shown(self):
+        view = self.array.snapshots.create_view('cv-2', self.snapshot,
+                                                lasting=True)
+        self.hide_snapshot()
+        groups = self.array.deferred.groups()
+        nameless = [dataclasses.replace(each, short_name=None)
+                    for each in self.client.snapshots.search()]
+        with mock.patch.object(self.client.snapshots, 'search',
+                               autospec=True, return_value=nameless):
+            item, = deferred_report.read(self.client, groups).items
+        self.assertEqual(
+            (self.snapshot.snapshot, '', (f'/snapshots/{view.view}',)),
+            (item.id, item.name, item.needed_by))
 
     def test_thin_clones_are_counted(self):
         """CLN-4: the array does not name them."""

@@ -13,6 +13,7 @@
 from unittest import mock
 
 from cinder_k2.array import groups
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit import simulated
@@ -28,6 +29,8 @@ class GroupsTest(simulated.SimulatedTest):
         self.sim.control.clear_journal()
 
     def test_created_group_needs_no_lookup(self):
+        self.assertIs(True, self.group.dedup)
+        self.assertEqual(0, self.group.volumes)
         self.assertEqual(self.group, self.array.groups.known('ccg-1', True))
         self.assertEqual([], self.calls())
 
@@ -94,6 +97,22 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertRaises(exceptions.GroupNotSupported,
                           self.array.groups.group_of, 1)
         self.assertRaises(rest.NotFound, self.array.groups.group_of, 999)
+
+    def test_volume_with_snapshots_is_not_movable(self):
+        """VOL-10: the error names those that hold this volume."""
+        self.array.snapshots.check()
+        first = self.array.volumes.create('v', GIB, self.group.id)
+        backing = objects.ArrayVolume(group=self.group.id, volume=first)
+        self.array.groups.check_movable('v', first, self.group.id)
+        for name in ('s2', 's1'):
+            self.array.snapshots.create(name, backing)
+        second = self.array.volumes.create('w', GIB, self.group.id)
+        error = self.assertRaises(
+            exceptions.GroupNotSupported, self.array.groups.check_movable,
+            'Volume v', first, self.group.id)
+        self.assertIn('Volume v has snapshots', str(error))
+        self.assertIn('ccg-1:s1, ccg-1:s2.', str(error))
+        self.array.groups.check_movable('w', second, self.group.id)
 
     def test_refusal_because_the_group_is_full(self):
         refusal = rest.Refused('no')

@@ -34,7 +34,9 @@ class KnownHostsTest(simulated.SimulatedTest):
         self.client.hosts.update(self.host, name='b')
         self.assertEqual('a', self.known.get(self.host).name)
         self.assertEqual('b', self.known.read(self.host).name)
+        self.sim.control.clear_journal()
         self.assertEqual('b', self.known.get(self.host).name)
+        self.assertEqual([], self.calls())
 
     def test_host_that_a_call_has_shown(self):
         self.known.put(rest.Host(self.host, 'shown'))
