@@ -279,3 +279,171 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertIsNone(self.hosts.locate(self.sought()).host)
         self.assertEqual(host, self.hosts.locate_taken(self.sought()).host)
         self.assertEqual(host, self.hosts.locate(self.sought()).host)
+
+    def test_owners(self):
+        """One call, unless no initiator is found in this spelling."""
+        host = self.make('theirs', IQN)
+        for sought, found, calls in (
+                (self.sought(), {host: {IQN: mock.ANY}}, 1),
+                (self.sought(OTHER), {}, 2)):
+            self.sim.control.clear_journal()
+            self.assertEqual(found, self.hosts.owners(sought))
+            self.assertEqual(calls, len(self.calls()), self.calls())
+
+    def test_initiators_of_two_hosts(self):
+        """The error says which host has which."""
+        self.make('one', IQN)
+        self.make('two', OTHER)
+        error = self.assertRaises(exceptions.HostConflict, self.hosts.locate,
+                                  self.sought(IQN, OTHER))
+        for owned in (f'{IQN} to one', f'{OTHER} to two'):
+            self.assertIn(owned, str(error))
+
+
+class HostIdTest(simulated_hosts.IscsiHostsTest):
+    """OBJ-7: the id of a host may become another host's."""
+
+    def setUp(self):
+        super().setUp()
+        self.sim.control.set_behaviors(reuse_ids=True)
+        self.host = self.client.hosts.get(self.hosts.create(self.name))
+        self.sim.control.clear_journal()
+
+    def replace(self):
+        """Give the id to another host."""
+        self.client.hosts.delete(self.host.id)
+        self.assertEqual(self.host.id, self.make('theirs'))
+        self.sim.control.clear_journal()
+
+    def assert_calls(self, number):
+        self.assertEqual(number, len(self.calls()), self.calls())
+        self.sim.control.clear_journal()
+
+    def reply_with(self, host):
+        """Have each reply to a creation show this host."""
+        return mock.patch.object(self.client.hosts, 'create', autospec=True,
+                                 return_value=host)
+
+    def test_created_with_the_reply_of_another(self):
+        """The host is found by its name."""
+        other = self.client.hosts.get(self.make('theirs'))
+        with self.reply_with(other):
+            self.assertEqual(self.host.id, self.hosts.create(self.name))
+        self.assertEqual(self.name, self.hosts.ours(self.host.id).name)
+
+    def test_not_created_with_the_reply_of_another(self):
+        with self.reply_with(self.host):
+            error = self.assertRaises(rest.BadReply, self.hosts.create,
+                                      'other')
+        self.assertIn('creation of host other', str(error))
+        self.assertEqual(('k2.example.org', 200),
+                         (error.address, error.status))
+
+    def test_creation_is_refused(self):
+        """HST-1: no host of an invalid name exists."""
+        self.assertRaises(rest.Refused, self.hosts.create, 'x' * 99)
+
+    def test_created_host_is_not_read_again(self):
+        found = self.found(self.host.id, (IQN,), by_name=True)
+        self.assertIsNone(self.hosts.clear(found).host)
+        self.assertEqual([f'DELETE hosts/{self.host.id}'], self.calls())
+
+    def test_verify(self):
+        self.hosts.verify(self.host.id, self.sought())
+        self.assert_calls(1)
+        self.hosts.verify_named(self.host)
+        self.assert_calls(1)
+        self.assertTrue(self.hosts.is_there(self.host))
+        self.assertFalse(self.hosts.is_anothers(self.host))
+
+    def test_verify_by_initiators(self):
+        """An administrator has chosen its name."""
+        host = self.make('theirs', IQN)
+        self.client.hosts.delete(self.host.id)
+        self.hosts.verify(host, self.sought())
+        self.assertRaises(rest.OtherObject, self.hosts.verify,
+                          self.make('other', OTHER), self.sought())
+
+    def test_another_host_with_the_id(self):
+        self.replace()
+        for verify, argument in (
+                (self.hosts.verify, self.sought()),
+                (lambda _, host: self.hosts.verify_named(host), self.host)):
+            error = self.assertRaises(rest.OtherObject, verify, self.host.id,
+                                      argument)
+            self.assertIn(self.name, str(error))
+        self.assertFalse(self.hosts.is_there(self.host))
+        self.assertTrue(self.hosts.is_anothers(self.host))
+        self.assertIsNone(self.hosts.ours(self.host.id))
+
+    def test_host_with_another_id(self):
+        """It was deleted, and another service has created it again."""
+        self.sim.control.set_behaviors(reuse_ids=False)
+        self.client.hosts.delete(self.host.id)
+        self.client.hosts.create(name=self.name, type='Linux')
+        self.assertRaises(rest.OtherObject, self.hosts.verify, self.host.id,
+                          self.sought())
+        self.assertFalse(self.hosts.is_there(self.host))
+        self.assertTrue(self.hosts.is_anothers(self.host))
+
+    def test_host_that_does_not_show(self):
+        """OBJ-6: it may have just been created."""
+        self.client.hosts.delete(self.host.id)
+        self.sim.control.clear_journal()
+        self.hosts.verify(self.host.id, self.sought())
+        self.assert_calls(4)
+        self.assertFalse(self.hosts.is_anothers(self.host))
+        self.assert_calls(2)
+        self.assertFalse(self.hosts.is_there(self.host))
+
+
+class DeleteTest(simulated_hosts.IscsiHostsTest):
+
+    def whole(self, host):
+        """Delete a host with its initiators, one by one if need be."""
+        def one_by_one(outcome):
+            self.hosts.records.remove(host.id, self.hosts.initiators(host.id),
+                                      outcome)
+            self.hosts.delete(host, outcome)
+        self.sim.control.clear_journal()
+        self.hosts.delete_whole(host, one_by_one)
+
+    def test_initiators_first(self):
+        """HST-3: the array refuses to delete a host that has some."""
+        host = self.client.hosts.get(self.make('a', IQN))
+        self.assertRaises(rest.Refused, self.hosts.delete, host)
+        self.whole(host)
+        self.assertEqual({}, self.leftovers())
+
+    def test_at_once(self):
+        """HST-3: the array deletes them with their host."""
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
+        host = self.client.hosts.get(self.make('a', IQN))
+        self.whole(host)
+        self.assertEqual([f'DELETE hosts/{host.id}'], self.calls())
+        self.assertEqual({}, self.leftovers())
+
+    def test_deleted_host_is_forgotten(self):
+        """OBJ-7: its id may be another host's later."""
+        self.sim.control.set_behaviors(reuse_ids=True)
+        host = self.client.hosts.get(self.hosts.create(self.name))
+        self.hosts.delete(host)
+        self.assertEqual(host.id, self.make('theirs', IQN))
+        self.make('other', OTHER)
+        error = self.assertRaises(exceptions.HostConflict, self.hosts.locate,
+                                  self.sought(IQN, OTHER))
+        self.assertIn(f'{IQN} to theirs', str(error))
+
+    def test_array_that_does_not_delete_initiators(self):
+        """Known once a host was deleted with them, and only then."""
+        known = self.client.capabilities
+        # A new version clears the verdicts.
+        known.note_version('before')
+        known.note_version('now')
+        host = self.client.hosts.get(self.make('a'))
+        self.client.hosts.delete(host.id)
+        for state in ('unknown', 'refused'):
+            self.hosts.delete(host, refusal=rest.Refused('never'))
+            self.assertEqual(
+                state, known.verdict('deletions:host_iqns').state)
+            host = self.client.hosts.get(self.make('a'))

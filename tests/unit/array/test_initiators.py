@@ -157,6 +157,72 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         record, = self.sim.control.leftovers()['host_iqns']
         self.assertEqual(IQN, record['iqn'])
 
+    def lose_reply(self, act=lambda: None, sent=False):
+        """Lose the reply to a change of a record."""
+        return lost.on_request('PATCH', '/host_iqns', sent=sent, act=act,
+                               error=rest.Unreachable)
+
+    def test_adopt_after_a_lost_reply(self):
+        """Whether or not the array has carried the request out."""
+        for sent, name in ((True, IQN), (False, OTHER)):
+            host = self.make(f'host-{sent}')
+            record = self.client.host_iqns.create(iqn=name).id
+            verify = mock.Mock()
+            with self.lose_reply(sent=sent):
+                self.records.adopt(host, record, name, verify)
+            self.assertEqual({name: record}, self.records.of_host(host))
+            verify.assert_called_with()
+
+    def test_adopt_what_is_another_hosts_by_now(self):
+        """OBJ-7: it stays with that host."""
+        host, other = self.make('a'), self.make('b')
+        record = self.client.host_iqns.create(iqn=IQN).id
+        with self.lose_reply(lambda: self.client.host_iqns.update(
+                record, host=self.client.hosts.ref(other))):
+            self.assertRaises(rest.OtherObject, self.records.adopt, host,
+                              record, IQN, mock.Mock())
+        self.assertEqual({IQN: record}, self.records.of_host(other))
+
+    def test_adopt_what_has_another_id_by_now(self):
+        """OBJ-7: the id may be another initiator's."""
+        host = self.make('a')
+        record = self.client.host_iqns.create(iqn=IQN).id
+
+        def replace():
+            self.client.host_iqns.delete(record)
+            self.client.host_iqns.create(iqn=IQN)
+        with self.lose_reply(replace):
+            error = self.assertRaises(
+                rest.OtherObject, self.records.adopt, host, record, IQN,
+                mock.Mock())
+        self.assertIn(f'{IQN} does not have id {record}', str(error))
+        self.assertEqual({}, self.records.of_host(host))
+
+    def test_adopt_for_a_host_that_is_another_by_now(self):
+        host = self.make('a')
+        record = self.client.host_iqns.create(iqn=IQN).id
+        with self.lose_reply():
+            self.assertRaises(rest.OtherObject, self.records.adopt, host,
+                              record, IQN,
+                              mock.Mock(side_effect=rest.OtherObject('a')))
+        self.assertEqual({}, self.records.of_host(host))
+
+    def test_release_after_a_lost_reply(self):
+        """OBJ-7: another host may have been given it meanwhile."""
+        host, other = self.make('a', IQN), self.make('b')
+        record = self.records.of_host(host)[IQN]
+
+        def give():
+            for owner in (None, self.client.hosts.ref(other)):
+                self.client.host_iqns.update(record, host=owner)
+        with self.lose_reply(give):
+            self.assertRaises(rest.OtherObject, self.records.release, host,
+                              IQN)
+        self.assertEqual({IQN: record}, self.records.of_host(other))
+        with self.lose_reply():
+            self.records.release(other, IQN)
+        self.assertEqual({}, self.records.of_host(other))
+
     def test_adopt_by_name(self):
         """If the array refuses to change records of initiators."""
         host = self.make('a')
@@ -196,8 +262,9 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual('unknown',
                          known.verdict('deletions:host_iqns').state)
         self.records.note_undeletable(refusal)
-        self.assertEqual('refused',
-                         known.verdict('deletions:host_iqns').state)
+        verdict = known.verdict('deletions:host_iqns')
+        self.assertEqual('refused', verdict.state)
+        self.assertIn('no', verdict.words)
 
     def test_remove_after_a_lost_reply(self):
         """OBJ-7: one that is another host's by now stays."""

@@ -326,6 +326,26 @@ class UnmapTest(MappingsTest):
         self.assertEqual([self.second.mappable], [
             each.volume for each in other.mappings.search(host=holder)])
 
+    def test_lost_reply_and_id_of_another_hosts_mapping(self):
+        """OBJ-7: another host has been given the volume since."""
+        self.sim.control.set_behaviors(reuse_ids=True, sequences=False)
+        self.mappings.unmap(self.volume, self.host)
+        third = self.client.hosts.create(name='three', type='Linux').id
+        mine = self.client.mappings.create(host=self.host_ref(self.host),
+                                           volume=self.volume.mappable)
+        other = self.another_client()
+
+        def give_away():
+            theirs = other.mappings.create(host=self.host_ref(third),
+                                           volume=self.volume.mappable)
+            self.assertEqual(mine.id, theirs.id)
+
+        with lost.on_request('DELETE', '/mappings', act=give_away,
+                             error=rest.Unreachable):
+            self.mappings.unmap(self.volume, self.host)
+        self.assertIn((third, self.volume.volume), self.left())
+        self.assertNotIn((self.host, self.volume.volume), self.left())
+
     def test_unmap_from_host_group(self):
         """Other volumes and other holders keep their mappings."""
         group = self.client.host_groups.create(name='cluster')

@@ -72,6 +72,15 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
                              self.locate(self.sought()))
             self.assertEqual(calls, len(self.calls()), self.calls())
 
+    def test_host_that_was_found_is_known(self):
+        """It is not read again for what follows."""
+        self.blind = True
+        host = self.make(self.name)
+        self.locate(self.sought())
+        self.sim.control.clear_journal()
+        self.assertEqual(self.name, self.known.get(host).name)
+        self.assertEqual([], self.calls())
+
     def test_our_host_was_given_its_initiators(self):
         self.blind = True
         host = self.make(self.name)
