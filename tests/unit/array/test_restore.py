@@ -93,8 +93,11 @@ class RestoreTest(simulated.SimulatedTest):
 
     def test_gateway_timeout(self):
         self.fault('status', status=504, commit='before')
+        begin = self.clock.monotonic()
         self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertEqual(300, self.clock.monotonic() - begin)
         self.assertEqual(1, len(self.patches()))
+        self.assertIn(len(self.calls()), range(55, 70))
 
     def test_lost_reply(self):
         self.fault('reset', commit='after')
@@ -150,7 +153,8 @@ class RestoreTest(simulated.SimulatedTest):
         """The group is watched once; then no more restores are sent."""
         self.forget()
         self.ignore_restores()
-        self.assertGreaterEqual(self.refused(), 10)
+        self.assertEqual(10, self.refused())
+        self.assertIn(len(self.calls()), range(10, 15))
         self.assertEqual('refused', self.state())
         self.assertEqual(0, self.refused())
         self.assertEqual(1, len(self.patches()))

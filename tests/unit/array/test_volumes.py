@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whether a volume was moved, and whether it is mapped."""
+"""Volumes and their groups."""
 
+import dataclasses
 from unittest import mock
 
 import ddt
@@ -21,7 +22,10 @@ from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit.array import recorded
+from tests.unit import lost
+from tests.unit import simulated
 
+GIB = simulated.GIB
 TARGET, OTHER = rest.Ref('volume_groups', 9), rest.Ref('volume_groups', 5)
 LOOK = mock.call.volumes.search(volume_group=TARGET)
 
@@ -143,3 +147,159 @@ class FindTest(recorded.RecordedTest):
         self.client.volumes.find.return_value = None
         self.client.snapshots.find.return_value = None
         self.assertIsNone(self.volumes.find('cv-1'))
+
+
+class GroupTest(simulated.SimulatedTest):
+    """Groups that hold one volume."""
+
+    def setUp(self):
+        super().setUp()
+        self.volumes = self.array.volumes
+        self.group = self.volumes.create_group('cvg-1', True)
+        self.sim.control.clear_journal()
+
+    def create(self, dedup=True):
+        return self.volumes.create_group('cvg-1', dedup)
+
+    def test_leftover_is_taken_over(self):
+        self.assertEqual(self.group, self.create())
+
+    def test_group_with_other_deduplication_is_not_taken_over(self):
+        """VG-4: it cannot be changed."""
+        self.assertRaises(rest.Refused, self.create, dedup=False)
+
+    def test_group_whose_deduplication_is_not_shown(self):
+        with mock.patch.object(
+                self.client.volume_groups, 'find', autospec=True,
+                return_value=rest.VolumeGroup(self.group, name='cvg-1')):
+            self.assertEqual(self.group, self.create(dedup=False))
+
+    def test_group_with_a_volume_is_not_taken_over(self):
+        self.assertTrue(self.volumes.is_empty(self.group))
+        self.volumes.create('cv-1', GIB, self.group)
+        self.assertFalse(self.volumes.is_empty(self.group))
+        self.assertRaises(rest.Refused, self.create)
+
+    def test_refused_deletion_is_repeated(self):
+        """VOL-17: deletions in the group may still be going on."""
+        for times, seconds in ((99, 10), (3, 3)):
+            self.sim.control.clear_faults()
+            self.sim.control.add_fault(
+                method='DELETE', path='volume_groups/*', kind='status',
+                status=400, times=times)
+            begin = self.clock.monotonic()
+            if times == 3:
+                self.assertTrue(self.volumes.delete_group(self.group, []))
+            else:
+                self.assertRaises(rest.Refused, self.volumes.delete_group,
+                                  self.group, [])
+            self.assertEqual(seconds, self.clock.monotonic() - begin)
+        self.assertFalse(self.volumes.delete_group(self.group, []))
+
+    def test_names(self):
+        volume = self.volumes.create('cv-1', GIB, self.group)
+        other = self.volumes.create_group('cvg-2', True)
+        self.volumes.create('cv-2', GIB, other)
+        self.assertEqual({volume: 'cv-1'}, self.volumes.names_in(self.group))
+        self.assertEqual((volume, None), (
+            self.volumes.find_volume('cv-1'),
+            self.volumes.find_volume('cvg-1')))
+        self.assertEqual((self.group, None), (
+            self.volumes.find_group('cvg-1'),
+            self.volumes.find_group('cv-1')))
+
+
+class DeleteTest(simulated.SimulatedTest):
+    """What keeps a volume from being deleted."""
+
+    def setUp(self):
+        super().setUp()
+        self.sim.control.set_behaviors(reuse_ids=True, sequences=False)
+        self.array.snapshots.check()
+        self.volumes = self.array.volumes
+        self.volume = self.make('cv-1')
+        self.other = self.volumes.create('cv-2', GIB, self.volume.group)
+
+    def make(self, name):
+        group = self.volumes.create_group(f'g-{name}', True)
+        return objects.ArrayVolume(
+            group=group, volume=self.volumes.create(name, GIB, group))
+
+    def refused(self, error):
+        """The error when the volume is deleted."""
+        return str(self.assertRaises(error, self.volumes.delete,
+                                     self.volume.volume, self.volume.group))
+
+    def test_snapshots_are_named(self):
+        """VOL-7: those that hold this volume."""
+        self.volumes.delete(self.other, self.volume.group)
+        for name in ('s2', 's1'):
+            self.array.snapshots.create(name, self.volume)
+        other = self.volumes.create('cv-2', GIB, self.volume.group)
+        self.assertIn(': g-cv-1:s1, g-cv-1:s2.',
+                      self.refused(exceptions.ObjectInUse))
+        self.volumes.check_unused(other, self.volume.group)
+
+    def test_hosts_are_named(self):
+        """VOL-6."""
+        host = self.client.hosts.create(name='node1', type='Linux').id
+        self.array.mappings.map(self.volume, host)
+        self.assertIn('host node1', self.refused(exceptions.StillMapped))
+
+    def test_missing_volume(self):
+        for gone in (True, False):
+            self.assertIs(gone, self.volumes.delete(
+                self.other, self.volume.group, ['cv-2']))
+
+    def test_lost_reply_and_reused_id(self):
+        """OBJ-7: the volume of another group stays."""
+        group = self.volumes.create_group('theirs', True)
+
+        def give_away():
+            self.assertEqual(self.other, self.volumes.create(
+                'v', GIB, group))
+        with lost.on_request('DELETE', '/volumes', act=give_away,
+                             error=rest.Unreachable):
+            self.volumes.delete(self.other, self.volume.group)
+        self.assertEqual({self.other: 'v'}, self.volumes.names_in(group))
+
+
+@ddt.ddt
+class RoomTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.group = self.array.volumes.create_group('cvg-1', True)
+        self.array.volumes.create('cv-1', GIB, self.group)
+
+    @ddt.data(({}, True), ({'free': 0}, False), ({'state': 'FULL'}, False),
+              ({'state': None}, True))
+    @ddt.unpack
+    def test_capacity(self, fields, room):
+        shown = dataclasses.replace(self.client.capacity(), **fields)
+        with mock.patch.object(self.client, 'capacity', autospec=True,
+                               return_value=shown):
+            self.assertIs(room, self.array.volumes.has_room('cv-1'))
+
+    def test_quota(self):
+        """VOL-11."""
+        self.client.volume_groups.update(self.group, quota=2 * GIB)
+        self.assertFalse(self.array.volumes.has_room('cv-1'))
+        self.assertTrue(self.array.volumes.has_room('cv-2'))
+
+
+class KnownRequestsTest(simulated.SimulatedTest):
+    """Arrays that read no volume by its id, and only one page of a list."""
+
+    profile = 'known'
+
+    def test_size(self):
+        """The volume is searched for in its group."""
+        self.sim.control.set_behaviors(page_size=1)
+        for name in ('a', 'b'):
+            self.array.volumes.create(
+                name, GIB, self.array.volumes.create_group(name, True))
+        group = self.array.volumes.create_group('cvg-1', True)
+        volume = self.array.volumes.create('cv-1', 3 * GIB, group)
+        self.assertEqual(3 * GIB, self.array.volumes.size(volume, group))
+        self.assertRaises(rest.NotFound, self.array.volumes.size, 999, group)
