@@ -146,3 +146,56 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         self.assertEqual(deferred_deletion.Purged(),
                          self.array.deferred.purge(self.source.group))
         self.assertEqual(1, len(self.calls()))
+
+    def test_record(self):
+        """Three calls; the snapshots stay until nothing needs them."""
+        other = self.array.snapshots.create('ccs-3', self.source)
+        self.sim.control.clear_journal()
+        self.array.deferred.record(
+            self.source.group, deferred_deletion.DeferredIds(
+                snapshots=frozenset({self.snapshot.snapshot,
+                                     other.snapshot})))
+        self.assertEqual(3, len(self.calls()), self.calls())
+        self.array.deferred.purge(self.source.group)
+        self.assertEqual(['ccs-2'], self.leftovers()['snapshots'])
+        [found] = self.array.deferred.groups()
+        self.assertEqual({self.snapshot.snapshot}, found.ids.snapshots)
+        self.array.snapshots.delete(self.view.view, self.view.group)
+        self.array.deferred.purge(self.source.group)
+        self.assertNotIn('snapshots', self.leftovers())
+        self.assertEqual([], self.array.deferred.groups())
+
+    def test_refused_record_changes_nothing(self):
+        self.sim.control.add_fault(
+            method='PATCH', path='volume_groups/*', kind='status',
+            status=400, times=99)
+        error = self.assertRaises(exceptions.ObjectInUse, self.defer)
+        self.assertIn('cvg-1', str(error))
+        self.assertIn('HTTP 400', str(error))
+        self.assertEqual(['cv-1'], self.leftovers()['volumes'])
+        self.assertEqual([], self.array.deferred.groups())
+
+    def test_snapshot_that_is_being_read(self):
+        """The error names the temporary view."""
+        self.array.snapshots.create_view('cview-9', self.snapshot,
+                                         lasting=False)
+        error = self.assertRaises(
+            exceptions.StillRead, self.array.deferred.is_snapshot_needed,
+            self.snapshot, self.array.snapshots.of_group(self.source.group))
+        self.assertIn('cview-9', str(error))
+
+    def test_refused_deletion_is_repeated_by_the_next_purge(self):
+        """The others are deleted."""
+        self.defer()
+        self.delete_clone()
+        self.sim.control.add_fault(
+            method='DELETE', path='volumes/*', kind='status', status=400,
+            times=99)
+        self.assertEqual(deferred_deletion.Purged(),
+                         self.array.deferred.purge(self.source.group))
+        self.assertEqual([f'cdel-{self.source.volume}'],
+                         self.leftovers()['volumes'])
+        self.sim.control.clear_faults()
+        self.assertEqual(
+            deferred_deletion.Purged(empty=True, name='cvg-1'),
+            self.array.deferred.purge(self.source.group))

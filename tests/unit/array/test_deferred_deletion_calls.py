@@ -177,6 +177,17 @@ class RecordedDeferredTest(DeferredTestCase):
             f'{TAKEN.ref} is needed by objects that Cinder did not make, or '
             'has given up: vg:theirs. Delete them on the array first.',
             str(error))
+        self.groups.get.assert_called_once_with(3)
+
+    def test_snapshot_with_a_deleted_view(self):
+        """A managed one: only the note shows that Cinder deleted it."""
+        theirs = rest.Snapshot(8, name='vg:theirs', short_name='theirs',
+                               source=SNAPSHOT.ref)
+        self.groups.get.return_value = a_group(
+            f's8={naming.digest("theirs")}')
+        self.assertIs(True, self.deferred.is_snapshot_needed(
+            TAKEN, [SNAPSHOT, theirs]))
+        self.groups.get.assert_called_once_with(3)
 
 
 @ddt.ddt
