@@ -84,6 +84,16 @@ class SessionTest(unittest.TestCase):
         """REP-14."""
         self.assertIs(arrived, session(1, **fields).has_arrived(7))
 
+    @ddt.data((201, 1, True), (None, 1, True), (201, None, True),
+              (None, None, True), (202, 1, False), (201, 2, False))
+    @ddt.unpack
+    def test_is_half_of(self, seen_here, seen_there, expected):
+        """As far as the two sessions show it."""
+        here = session(1, peer_session=seen_here)
+        there = session(201, peer_session=seen_there)
+        self.assertIs(expected, here.is_half_of(there))
+        self.assertIs(expected, there.is_half_of(here))
+
 
 @ddt.ddt
 class PeerTest(Case):
@@ -142,7 +152,7 @@ class CreateTest(Case):
                 *script).check()):
             with self.assertRaises(exceptions.ArrayNotSupported) as caught:
                 check(scripted.hits())
-            self.assertIn('k2_replication_retention_policy',
+            self.assertIn('correct k2_replication_retention_policy or',
                           str(caught.exception))
             self.assertIn('Replication_Retention', str(caught.exception))
 
@@ -178,6 +188,11 @@ class CreateTest(Case):
                 self._create(POLICY, NO, scripted.hits(), scripted.Reply(
                     200, peer(1, 'k2-b', '10.0.0.2', word)))
             self.assertNotIn('k2-b', str(caught.exception))
+
+    def test_array_that_does_not_show_its_peers(self):
+        with self.assertRaisesRegex(rest.Refused, 'no'):
+            self._create(POLICY, NO, scripted.hits(),
+                         scripted.refusal('gone', 404))
 
     def test_policy_was_recreated(self):
         """Its id is looked up again after a refusal."""
@@ -305,6 +320,16 @@ class ReadTest(Case):
         self.assertEqual(['rssn-', 'ssn-'], [
             self.array.query(n)['name__prefix'] for n in range(2)])
 
+    def test_few_names_are_searched_for(self):
+        """Above 200 all names of their kind are read."""
+        for number, field in ((200, 'name__in'), (201, 'name__prefix')):
+            self.make(*[scripted.hits()] * 2)
+            self.replication.find_many([f'ssn-{n}' for n in range(number)])
+            self.assertEqual({field}, {
+                key for n in range(len(self.array.requests))
+                for key in self.array.query(n) if key.startswith('name')})
+            self.array.script.clear()
+
     def test_find_many_without_hits_for_the_first_prefix(self):
         """Hits for one prefix show that no hits for another are correct."""
         names = [f'{kind}-{n}' for n in range(500)
@@ -407,6 +432,73 @@ class CommandTest(Case):
                          self.bodies('PATCH')[-1])
 
 
+class CopyTest(Case):
+    """Copies that are grown."""
+
+    RAW = {'id': 3, 'name': 'rcv-1', 'size': 5}
+    COPY = replication.Copy(3, 'rcv-1', 5)
+
+    def test_find(self):
+        self.make(scripted.hits(self.RAW), scripted.hits())
+        self.assertEqual(self.COPY, self.replication.find_copy('rcv-1'))
+        self.assertIsNone(self.replication.find_copy('rcv-1'))
+
+    def test_large_enough(self):
+        """VOL-2: it does not shrink."""
+        self.make()
+        for size in (5, 4):
+            self.replication.grow_copy(self.COPY, size, ['rcv-1'])
+        self.assertFalse(self.replication.grows_copies)
+
+    def test_grow(self):
+        """VOL-4: whether the array does so is known from then on."""
+        grown = scripted.Reply(200, {**self.RAW, 'size': 6})
+        self.make(grown, grown, grown)
+        for size, known in ((None, False), (5, True), (None, True)):
+            self.replication.grow_copy(
+                dataclasses.replace(self.COPY, size=size), 6, ['rcv-1'])
+            self.assertIs(known, self.replication.grows_copies)
+        self.assertEqual([{'size': 6}] * 3, self.bodies('PATCH'))
+
+    def test_refused(self):
+        self.make(NO)
+        with self.assertRaises(rest.Refused):
+            self.replication.grow_copy(self.COPY, 6, ['rcv-1'])
+        self.assertFalse(self.replication.grows_copies)
+
+    def test_await_size(self):
+        self.make(*[scripted.hits({**self.RAW, **fields}) for fields in (
+            {'size': 5}, {'size': None}, {'size': 6})])
+        self.assertTrue(self.replication.await_size('rcv-1', 6))
+        self.assertEqual([5.0, 5.0], self.clock.sleeps)
+
+    def test_size_never_shows(self):
+        self.make(*[scripted.hits(self.RAW)] * 3)
+        with self.client.deadline(2):
+            self.assertFalse(self.replication.await_size('rcv-1', 6,
+                                                         timeout=10))
+        self.assertEqual([5.0, 5.0], self.clock.sleeps)
+
+
+class InsistTest(Case):
+
+    def test_repeated_until_accepted(self):
+        self._suspend(scripted.Reply(200, raw(9, state='suspended')))
+        self.assertEqual([5.0], self.clock.sleeps)
+
+    def _suspend(self, *last, timeout=60):
+        """Suspend a session, which the array refuses at first."""
+        refused = [NO, scripted.Reply(200, raw(9)), NO]
+        self.make(*refused, *(last or refused * 2))
+        self.replication.insist(lambda: self.replication.command(
+            9, replication.SUSPENDED), timeout)
+
+    def test_refused_until_the_end(self):
+        with self.assertRaises(rest.Refused):
+            self._suspend(timeout=10)
+        self.assertEqual([5.0, 5.0], self.clock.sleeps)
+
+
 class WaitTest(Case):
 
     def test_until_state_and_role_match(self):
@@ -425,6 +517,17 @@ class WaitTest(Case):
         for word in ('ssn-9', '10.0.0.1 ', 'suspended as source',
                      'peer is lost', 'in_sync as target', '5 seconds'):
             self.assertIn(word, str(caught.exception))
+
+    def test_session_of_another_name(self):
+        """OBJ-7: the id is another session's by now."""
+        names = ('rssn-9', 'ssn-9')
+        self.make(scripted.Reply(200, raw(9)),
+                  scripted.Reply(200, raw(9, name='theirs')))
+        self.replication.wait(9, replication.IN_SYNC, names=names)
+        with self.assertRaises(rest.NotFound) as caught:
+            self.replication.wait(9, replication.IN_SYNC, names=names)
+        self.assertIn('session 9 is theirs now, not rssn-9 or ssn-9',
+                      str(caught.exception))
 
     def test_longer_than_the_deadline_around_it(self):
         self.make(*[scripted.Reply(200, raw(9, state='idle'))] * 30,
@@ -492,6 +595,12 @@ class SnapshotTest(Case):
             self._of((101, 8), (101, 9)), self._of((102, 9), (102, 10))))
         self.assertEqual(1, self.array.calls.count('POST /snapshots/__bulk'))
 
+    def test_lost_reply_and_several_taken(self):
+        """The latest counts: it holds all that was written before."""
+        self.assertEqual({1: (61, 11)}, self._take(
+            1, self._of((101, 8)), LOST,
+            self._of((101, 9), (101, 11), (101, 10), (101, 8))))
+
     def test_lost_reply_and_not_taken(self):
         """Older snapshots, and those of the array itself, do not count."""
         self.assertEqual({1: (70, 80)}, self._take(
@@ -541,6 +650,24 @@ class SnapshotTest(Case):
                          self.array.query(0)['volume_group.ref__m_eq'])
         self.assertEqual([{'id': id} for id in (1, 2, 3, 6)],
                          self.array.body(1))
+
+    def test_snapshots_beside_those_of_replication(self):
+        """And views of these, by name if they show one."""
+        def snapshot(id, **fields):
+            return {'id': id, 'volume_group': {'ref': '/volume_groups/8'},
+                    'source': {'ref': '/volume_groups/8'}, **fields}
+        self.make(*[scripted.hits(
+            snapshot(1, generation_number=4),
+            snapshot(2, name='g:z', source={'ref': '/snapshots/1'}),
+            snapshot(3, source={'ref': '/snapshots/1'}),
+            snapshot(4, name='g:a'),
+            snapshot(5, name='g:b', source={'ref': '/snapshots/4'}))] * 2)
+        self.assertEqual(['/snapshots/3', 'g:a', 'g:b', 'g:z'],
+                         self.replication.snapshots_beside(8))
+        self.assertEqual(['/snapshots/3', 'g:z'],
+                         self.replication.views_of_taken(8))
+        self.assertEqual(['/volume_groups/8'] * 2, [
+            self.array.query(n)['volume_group.ref__m_eq'] for n in range(2)])
 
     def _snapshot(self, id, group, generation, **fields):
         return {'id': id, 'generation_number': generation,

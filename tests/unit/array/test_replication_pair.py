@@ -14,6 +14,7 @@
 
 import functools
 import itertools
+import urllib.parse
 
 import ddt
 from oslotest import base
@@ -160,6 +161,23 @@ class LifeCycleTest(PairTest):
         self.assertEqual(
             self.here.replication.peer(HOSTS[1], 'x'),
             self.here.replication.peer('192.0.2.9', 'sim-k2-b'))
+
+    def test_peer_that_is_not_read_by_its_id(self):
+        """It is searched for by the address that it was found by."""
+        peer = self.here.replication.peer(HOSTS[1], 'b')
+        self.a.control.set_behaviors(
+            refuse_unlisted='400',
+            refuse_only=['GET replication/peer_k2arrays/#',
+                         'GET replication/peer_k2arrays id'])
+        self.assertEqual('', self.here.replication.link_trouble(peer))
+        self.a.control.cut_link()
+        self.a.control.clear_journal()
+        self.assertIn(f'{HOSTS[1]} is disconnected',
+                      self.here.replication.link_trouble(peer))
+        self.assertEqual({'mgmt_host'}, {
+            key for entry in self.a.control.journal()
+            for key in urllib.parse.parse_qs(entry.query)
+            if not key.startswith('__')})
 
     @ddt.data(0, 5, 50)
     def test_slow_start(self, seconds):
