@@ -199,3 +199,32 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         self.assertEqual(
             deferred_deletion.Purged(empty=True, name='cvg-1'),
             self.array.deferred.purge(self.source.group))
+
+    def hide_thin_clone(self):
+        """Hide a thin clone in the group of its source, and both."""
+        self.array.snapshots.delete(self.view.view, self.view.group)
+        clone = self.array.snapshots.create_thin_clone(
+            'cv-3', self.snapshot, self.source.volume).id
+        both = {'cv-1': self.source.volume, 'cv-3': clone}
+        for name, volume in both.items():
+            self.array.names.set_volume(volume, f'cdel-{volume}', name)
+        self.array.deferred.record(
+            self.source.group, deferred_deletion.DeferredIds(
+                frozenset(both.values()),
+                frozenset({self.snapshot.snapshot})))
+
+    def test_thin_clone_in_the_group_of_its_source(self):
+        """CLN-4: the clone goes first, then the snapshot and its source."""
+        self.hide_thin_clone()
+        self.assertTrue(self.array.deferred.purge(self.source.group).empty)
+        self.assertEqual({'volume_groups': ['cvg-1']}, self.leftovers())
+
+    def test_images_cannot_be_searched(self):
+        """Which volume is the clone is not known, so both stay."""
+        self.hide_thin_clone()
+        before = self.leftovers()
+        with mock.patch.object(self.client.volsnaps, 'search', autospec=True,
+                               side_effect=rest.NotOffered('no')):
+            self.assertEqual(deferred_deletion.Purged(),
+                             self.array.deferred.purge(self.source.group))
+        self.assertEqual(before, self.leftovers())

@@ -397,3 +397,28 @@ class AdoptTest(WithVolumeTest):
         self.client.volumes.update(self.volume.id, size=3 * GIB)
         self.take('cv-1')
         self.assertEqual(3 * GIB, self.found().volume.size)
+
+    def test_where_original_names_are_stored(self):
+        """Later versions of the driver read them."""
+        self.client.volumes.update(self.volume.id, description='for Ann')
+        self.take('cv-1')
+        self.assertEqual(('for Ann [cinder original name: data]',
+                          '[cinder original name: db]'), self.descriptions())
+
+    def test_original_name_is_taken(self):
+        """VOL-1: the volume keeps its name and its tag."""
+        self.take('cv-1')
+        self.client.volumes.create(name='data', size=GIB,
+                                   volume_group=self.group.ref)
+        before = self.descriptions()
+        self.array.original_names.restore('cv-1', 'cv-1-group')
+        self.assertEqual(('cv-1', 'db'), self.names())
+        self.assertEqual((before[0], None), self.descriptions())
+
+    def test_without_original_names(self):
+        """Nothing is changed, nor where the objects are gone."""
+        self.sim.control.clear_journal()
+        for names in (('data', 'db'), ('gone', 'gone-too')):
+            self.array.original_names.restore(*names)
+        self.assertEqual(4, len(self.calls()), self.calls())
+        self.assertEqual(('data', 'db'), self.names())

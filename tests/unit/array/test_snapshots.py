@@ -187,6 +187,13 @@ class SnapshotsTest(recorded.RecordedTest):
         self.client.snapshots.find.return_value = VIEW
         self.assertEqual(8, self.snapshots.view_of(SNAPSHOT, 'new').volsnap)
 
+    def test_find_id(self):
+        self.assertIsNone(self.snapshots.find_id('cs-1'))
+        self.client.snapshots.find.return_value = VIEW
+        self.assertEqual(9, self.snapshots.find_id('cs-1'))
+        self.assertEqual([mock.call.snapshots.find(short_name='cs-1')] * 2,
+                         self.calls())
+
     def test_find_view(self):
         self.assertIsNone(self.snapshots.find_view('new'))
         self.client.snapshots.find.return_value = VIEW

@@ -96,6 +96,20 @@ class SystemTest(base.BaseTestCase):
             self.assertEqual((identity, identity),
                              (array.known_id, array.id))
 
+    def test_target_iqn(self):
+        """One call; NET-2."""
+        array = self.array({})
+        for _ in range(2):
+            self.assertEqual(('iqn.k2', 'a1b2'),
+                             (array.target_iqn(), array.id))
+        self.assertEqual(['GET /system/state'], self.adapter.calls)
+
+    @ddt.data(None, '', 5)
+    def test_no_target_iqn(self, iqn):
+        array = self.array({'iscsi_qualified_target_name': iqn})
+        self.assertRaisesRegex(exceptions.ArrayNotSupported, 'iSCSI target',
+                               array.target_iqn)
+
     def test_ports_without_an_address_are_left_out(self):
         array = self.array()
         self.adapter.script = [
