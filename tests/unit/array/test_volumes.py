@@ -236,8 +236,9 @@ class DeleteTest(simulated.SimulatedTest):
         for name in ('s2', 's1'):
             self.array.snapshots.create(name, self.volume)
         other = self.volumes.create('cv-2', GIB, self.volume.group)
-        self.assertIn(': g-cv-1:s1, g-cv-1:s2.',
-                      self.refused(exceptions.ObjectInUse))
+        error = self.refused(exceptions.ObjectInUse)
+        self.assertIn(f'Volume {self.volume.volume} ', error)
+        self.assertIn(': g-cv-1:s1, g-cv-1:s2.', error)
         self.volumes.check_unused(other, self.volume.group)
 
     def test_hosts_are_named(self):
@@ -303,3 +304,55 @@ class KnownRequestsTest(simulated.SimulatedTest):
         volume = self.array.volumes.create('cv-1', 3 * GIB, group)
         self.assertEqual(3 * GIB, self.array.volumes.size(volume, group))
         self.assertRaises(rest.NotFound, self.array.volumes.size, 999, group)
+
+
+class ViewTest(simulated.SimulatedTest):
+    """Views that back volumes, found by their names."""
+
+    def setUp(self):
+        super().setUp()
+        self.array.snapshots.check()
+        self.volumes = self.array.volumes
+        group = self.volumes.create_group('cvg-1', True)
+        self.first, self.second = [
+            self.volumes.create(name, GIB, group) for name in ('cv-1', 'cv-2')]
+        self.snapshot = dataclasses.replace(
+            self.array.snapshots.create('ccs-1', objects.ArrayVolume(
+                group=group, volume=self.first)), volume=self.second)
+        self.view = self.array.snapshots.create_view('cv-3', self.snapshot,
+                                                     lasting=True)
+
+    def test_of_several_volumes(self):
+        """VSN-3: the image of one of them counts."""
+        image, = self.client.volsnaps.search(
+            snapshot=rest.Ref('snapshots', self.view.view),
+            source=self.client.volumes.ref(self.second))
+        self.assertEqual((image.id, self.second), (
+            self.view.volsnap, self.view.origin))
+        self.assertRaises(exceptions.ObjectMissing, self.volumes.find_view,
+                          'cv-3')
+
+    def test_of_the_only_volume(self):
+        """Its image counts, whatever the image shows as its source."""
+        group = self.volumes.create_group('cvg-4', True)
+        source = objects.ArrayVolume(
+            group=group, volume=self.volumes.create('cv-4', GIB, group))
+        view = self.array.snapshots.create_view(
+            'cv-5', dataclasses.replace(
+                self.array.snapshots.create('ccs-4', source), volume=999),
+            lasting=True)
+        for find in self.volumes.find_view, self.volumes.find:
+            self.assertEqual(view, find('cv-5'))
+        self.assertIsNone(self.volumes.find_view('cv-6'))
+
+    def test_images_show_late(self):
+        """OBJ-6."""
+        found = self.client.snapshots.find(short_name='cv-3')
+        search, late = self.client.volsnaps.search, [[], []]
+        with mock.patch.object(
+                self.client.volsnaps, 'search', autospec=True,
+                side_effect=lambda **equal: (
+                    late.pop() if late else search(**equal))):
+            self.assertEqual(self.view, volumes.view_backing(
+                self.client, found, volume=self.second))
+        self.assertEqual([], late)
