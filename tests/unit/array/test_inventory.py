@@ -13,6 +13,7 @@
 """The objects on an array, as the driver sees them."""
 
 import dataclasses
+import functools
 from unittest import mock
 
 import ddt
@@ -21,6 +22,7 @@ from cinder_k2.array import inventory
 from cinder_k2 import exceptions
 from cinder_k2.flows import manage
 from cinder_k2 import rest
+from tests.unit import lost
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -86,6 +88,30 @@ class InventoryTest(WithVolumeTest):
                 part: dataclasses.replace(getattr(found, part), **change)})
             self.assertIn(f'does not show its {word}',
                           str(other.reasons()), str(change))
+
+    def test_names_with_brackets_are_not_manageable(self):
+        """The tags with the original names are in brackets."""
+        for volume, group, fit in (('data', 'db', True), ('XML', 'X', True),
+                                   ('a[0', 'db', False),
+                                   ('data', 'db]', False)):
+            found = self.found()
+            found = dataclasses.replace(
+                found, volume=dataclasses.replace(found.volume, name=volume),
+                group=dataclasses.replace(found.group, name=group))
+            self.assertIs(fit, found.can_be_noted)
+            self.assertEqual(fit, 'square brackets' not in str(
+                found.reasons()))
+
+    def test_read_only_volume_is_not_manageable(self):
+        self.client.volumes.update(self.volume.id, read_only=True)
+        self.assertIn('it is read-only', str(self.found().reasons()))
+
+    def test_view_is_not_manageable(self):
+        """Hosts can write to it."""
+        found = self.taken()
+        self.assertIn('it is a view', str(dataclasses.replace(
+            found, snapshot=dataclasses.replace(
+                found.snapshot, is_exposable=True)).reasons()))
 
     def test_missing_description_is_not_manageable(self):
         """The tag with the original name would overwrite it."""
@@ -392,6 +418,43 @@ class AdoptTest(WithVolumeTest):
         self.assertRaises(rest.Refused, self.take, 'cv-1')
         self.assertEqual(('data', 'db'), self.names())
         self.assertEqual((None, None), self.descriptions())
+
+    def adopted(self):
+        """The volume and its group before and after their adoption."""
+        before = self.found()
+        self.take('cv-1')
+        return before, self.found()
+
+    def test_undo(self):
+        before, _ = self.adopted()
+        names = self.array.original_names
+        names.undo_group(before.group, 'cv-1-group')
+        names.undo_volume(before.volume, 'cv-1')
+        self.assertEqual(('data', 'db'), self.names())
+        self.assertEqual((None, None), self.descriptions())
+
+    def test_undo_after_a_lost_reply(self):
+        """OBJ-7: the ids may be others' by then."""
+        before, after = self.adopted()
+        names = self.array.original_names
+        for collection, id, undo in (
+                (self.client.volumes, after.volume.id,
+                 lambda: names.undo_volume(before.volume, 'cv-1')),
+                (self.client.volume_groups, after.group.id,
+                 lambda: names.undo_group(before.group, 'cv-1-group'))):
+            rename = functools.partial(collection.update, id, name='theirs')
+            with lost.on_request('PATCH', collection.path, act=rename,
+                                 sent=False, error=rest.Unreachable):
+                self.assertRaises(rest.OtherObject, undo)
+        self.assertEqual(('theirs', 'theirs'), self.names())
+
+    def test_large_enough_volume_is_adopted_in_one_call(self):
+        for size, calls in ((GIB, 1), (GIB + 1, 2)):
+            self.sim.control.clear_journal()
+            self.array.original_names.adopt_volume(
+                self.found().volume, 'cv-1', size)
+            self.assertEqual(calls, len([
+                call for call in self.calls() if call.startswith('PATCH')]))
 
     def test_volume_of_whole_gib_is_not_grown(self):
         self.client.volumes.update(self.volume.id, size=3 * GIB)
