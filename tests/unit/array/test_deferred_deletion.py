@@ -45,6 +45,15 @@ class DeferredIdsTest(unittest.TestCase):
             deferred_deletion.DeferredIds(snapshots=frozenset({7})),
             deferred_deletion.DeferredIds.parse('very old, s7 sold x9 s v1a'))
 
+    def test_snapshots_recorded_without_digests(self):
+        """OBJ-7: by an earlier version, which deferred only Cinder's."""
+        ids = deferred_deletion.DeferredIds.parse('v6 s7')
+        for id, name, named in ((7, 'cs-1', True), (7, 'cv-1', True),
+                                (7, 'theirs', False), (7, None, False),
+                                (6, 'cs-1', False)):
+            self.assertIs(named, ids.names(rest.Snapshot(
+                id, short_name=name)), name)
+
 
 class DeferredDeletionTest(simulated.SimulatedTest):
 

@@ -196,6 +196,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
                 rest.OtherObject, self.records.adopt, host, record, IQN,
                 mock.Mock())
         self.assertIn(f'{IQN} does not have id {record}', str(error))
+        self.assertEqual('k2.example.org', error.address)
         self.assertEqual({}, self.records.of_host(host))
 
     def test_adopt_for_a_host_that_is_another_by_now(self):
@@ -231,6 +232,20 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
                                side_effect=rest.Refused('no')):
             self.records.adopt(host, 999, IQN, self.fail)
         self.assertEqual([IQN], list(self.records.of_host(host)))
+
+    def test_adopt_by_name_after_a_lost_reply(self):
+        """OBJ-7: the host may be another by then."""
+        host = self.make('a')
+        another = mock.Mock(side_effect=rest.OtherObject('another'))
+        with mock.patch.object(
+                self.client.host_iqns, 'update', autospec=True,
+                side_effect=rest.Refused('no')), lost.on_request(
+                    'POST', '/host_iqns', sent=False, act=lambda: None,
+                    error=rest.Unreachable):
+            self.assertRaises(rest.OtherObject, self.records.adopt, host,
+                              999, IQN, another)
+        another.assert_called_once_with()
+        self.assertEqual({}, self.records.of_host(host))
 
     def test_host_that_was_given_initiators(self):
         """Its name shows that it has them, until it is renamed."""

@@ -393,6 +393,17 @@ class ManyTest(MappingsTest):
             each.volume for each in self.mappings.of_volumes(
                 self.volume.mappable, self.third.mappable)])
 
+    def test_volume_of_a_mapping_is_not_shown(self):
+        """It can only be the one that was searched for, if it is one."""
+        for others, shown in (((), self.volume.mappable),
+                              ((self.third.mappable,), None)):
+            with mock.patch.object(
+                    self.client.mappings, 'search', autospec=True,
+                    return_value=[rest.Mapping(id=1)]):
+                found, = self.mappings.of_volumes(self.volume.mappable,
+                                                  *others)
+            self.assertEqual(shown, found.volume)
+
     def test_mapped_volumes(self):
         self.assertEqual({self.volume.volume}, self.mappings.mapped(
             [self.volume.volume, self.third.volume]))

@@ -529,6 +529,12 @@ class WaitTest(Case):
         self.assertIn('session 9 is theirs now, not rssn-9 or ssn-9',
                       str(caught.exception))
 
+    def test_timeout_in_any_role(self):
+        self.make(*[scripted.Reply(200, raw(9, state='idle'))] * 2)
+        with self.assertRaisesRegex(exceptions.ReplicationTimeout,
+                                    'and not in_sync after 1 seconds'):
+            self.replication.wait(9, replication.IN_SYNC, timeout=1)
+
     def test_longer_than_the_deadline_around_it(self):
         self.make(*[scripted.Reply(200, raw(9, state='idle'))] * 30,
                   scripted.Reply(200, raw(9)))
@@ -607,6 +613,13 @@ class SnapshotTest(Case):
             1, self._of((101, 8)), LOST, self._of(
                 (101, 8), (101, 9), triggered_by='Replication'),
             self._made(70)))
+
+    def test_lost_reply_and_the_first_snapshot(self):
+        """No generation has arrived yet."""
+        self.make(self.NONE, LOST, self._of((101, 1)))
+        taken = self.replication.take_snapshots(
+            [session(1, generation=None)])
+        self.assertEqual(1, taken[1].generation)
 
     def test_lost_reply_and_unknown_generations(self):
         """Then no snapshot can be recognized as a later one."""
