@@ -99,6 +99,20 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertEqual(1, len(self.patches()))
         self.assertIn(len(self.calls()), range(55, 70))
 
+    def test_unreadable_reply(self):
+        """Of status 200: the group shows that it was restored."""
+        self.fault('garbage', commit='after')
+        self.restore()
+        self.assertEqual(self.snapshot.ref, self.client.volume_groups.get(
+            self.group.id).last_restored_from)
+
+    def test_longer_than_the_deadline_around_it(self):
+        self.fault('status', status=504, commit='before')
+        begin = self.clock.monotonic()
+        with self.client.deadline(20):
+            self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertGreaterEqual(self.clock.monotonic() - begin, 300)
+
     def test_lost_reply(self):
         self.fault('reset', commit='after')
         self.restore()
