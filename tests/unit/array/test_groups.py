@@ -47,6 +47,12 @@ class GroupsTest(simulated.SimulatedTest):
         self.array.groups.known('ccg-1', True)
         self.assertEqual(['GET volume_groups'], self.calls())
 
+    def test_group_that_is_gone_is_not_known(self):
+        self.array.volumes.delete_group(self.group.id, [])
+        self.assertIsNone(self.array.groups.find('ccg-1'))
+        self.assertNotEqual(self.group.id,
+                            self.array.groups.known('ccg-1', True).id)
+
     def test_missing_group_is_created_again(self):
         self.array.volumes.delete_group(self.group.id, [])
         made = self.array.groups.ensure('ccg-1', True)

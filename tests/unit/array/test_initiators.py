@@ -271,15 +271,15 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         known.note_version('now')
         with mock.patch.object(self.client.host_iqns, 'delete_many',
                                autospec=True,
-                               side_effect=rest.Refused('no')):
+                               side_effect=rest.Refused('never')):
             refusal = self.records.remove(host, self.records.of_host(host))
-        self.assertIn('no', str(refusal))
+        self.assertIn('never', str(refusal))
         self.assertEqual('unknown',
                          known.verdict('deletions:host_iqns').state)
         self.records.note_undeletable(refusal)
         verdict = known.verdict('deletions:host_iqns')
         self.assertEqual('refused', verdict.state)
-        self.assertIn('no', verdict.words)
+        self.assertIn('never', verdict.words)
 
     def test_remove_after_a_lost_reply(self):
         """OBJ-7: one that is another host's by now stays."""
