@@ -26,6 +26,7 @@ from unittest import mock
 from tools.mutation import __main__ as mutation
 from tools.mutation import children
 from tools.mutation import mutants
+from tools.mutation import suite
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # Runs the tool on a separate tree, with other settings.
@@ -343,6 +344,16 @@ class MainTest(unittest.TestCase):
         self.assertEqual(
             'all: 0% (0 killed, 3 survived, 1 not covered, 0 timed out)',
             lines[-1])
+
+    def test_constant_that_one_test_seems_to_run(self):
+        """Coverage may count its line to a test as well."""
+        traced = suite.Suite(self.root, [{
+            'tests': [['tests.T.one', 'tests', 0.1],
+                      ['tests.T.two', 'tests', 0.1]],
+            'lines': {'small.py': {'1': [0, 2], '5': [0, 1]}}}])
+        constant = mock.Mock(path='small.py', lines=(1, 1))
+        self.assertEqual(['tests.T.one', 'tests.T.two'], [
+            test.id for test in traced.covering(constant)])
 
     def test_known_results_are_not_repeated(self):
         """They are repeated only after a change."""

@@ -87,13 +87,13 @@ class Suite:
 
         Those of the fastest class come first. A statement that runs before any
         test, such as a constant, is covered by each test that runs a line of
-        the file.
+        the file: coverage sometimes counts it to single tests as well.
         """
         lines = self._lines.get(mutant.path, {})
         first, last = mutant.lines
         found = set().union(*[lines.get(line, ())
                               for line in range(first, last + 1)])
-        if found == {_NO_TEST}:
+        if _NO_TEST in found:
             found = set().union(*lines.values())
         tests = [self._tests[name] for name in found - {_NO_TEST}]
         groups: dict[str, float] = {}
