@@ -169,7 +169,7 @@ def _register(request: _AttachRequest) -> Attached:
     """
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
-        login = None if guard is None else _make_profile(request, guard, steps)
+        login = None if guard is None else _make_profile(guard, steps)
         host = _make_host(request, steps)
         if login is not None:
             _give_profile(request, host, login, steps)
@@ -183,8 +183,7 @@ def _register(request: _AttachRequest) -> Attached:
         return Attached(_map(request, host, steps), login)
 
 
-def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo
-                  ) -> array_chap.Login:
+def _make_profile(guard: chap.Guard, steps: undo.Undo) -> array_chap.Login:
     """Create the CHAP profile that the host is about to get."""
     with steps.step('create CHAP profile', guard.discard,
                     always_unknown=True):
