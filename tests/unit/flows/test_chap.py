@@ -114,7 +114,7 @@ class GuardTest(simulated.SimulatedTest):
         """It is claimed before, since others may log in without CHAP."""
         host = self.client.hosts.create(name='admins', type='Linux')
         self.client.host_iqns.create(iqn=IQN, host=host.ref)
-        hold = mock.Mock(spec_set=['claim', 'share'])
+        hold = mock.Mock(spec_set=['claim', 'share', 'is_alone'])
         login = hosts.attach(
             self.array, self.registry, self.backing, sought=SOUGHT,
             look_first=False, hold=hold, verify_volume=mock.Mock(),
