@@ -77,12 +77,15 @@ class HostInitiators:
     :ivar missing: initiators that the array does not know
     :ivar by_name: the host was found by its name; which initiators it has
         is not known
+    :ivar searched: the array was searched for them, so a host that gets them
+        is found by them
     """
 
     host: int | None
     loose: Mapping[str, int] = dataclasses.field(default_factory=dict)
     missing: tuple[str, ...] = ()
     by_name: bool = False
+    searched: bool = False
 
     @property
     def complete(self) -> bool:

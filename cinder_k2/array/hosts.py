@@ -21,6 +21,7 @@ hosts of similar names, whose initiators the array may show.
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Set
+import dataclasses
 
 from cinder_k2.array import host_identity
 from cinder_k2.array import initiators
@@ -63,15 +64,16 @@ class Hosts:
         :raises HostConflict: they belong to more than one host
         """
         found = self.records.search(sought.initiators)
-        if found is None:
-            former = self._known.has_former_name(sought.initiators)
-            named = self._named.locate(sought, (
-                *sought.names, *(sought.former if former else ())))
-            if named.host is not None:
-                return named
-            found = self.records.at_hosts(
-                sought.initiators, self._named.seen_before(sought))
-        return self._describe(sought, found)
+        if found is not None:
+            return dataclasses.replace(self._describe(sought, found),
+                                       searched=True)
+        former = self._known.has_former_name(sought.initiators)
+        named = self._named.locate(sought, (
+            *sought.names, *(sought.former if former else ())))
+        if named.host is not None:
+            return named
+        return self._describe(sought, self.records.at_hosts(
+            sought.initiators, self._named.seen_before(sought)))
 
     def locate_taken(self, sought: host_identity.Sought
                      ) -> host_identity.HostInitiators:

@@ -164,8 +164,9 @@ def _attach_known(request: _AttachRequest, host: int) -> Attached:
 def _register(request: _AttachRequest) -> Attached:
     """Create what the array lacks of a host, and map a volume to it.
 
-    Others that wait may use the host before this volume is mapped. If mapping
-    fails then, the host stays, and the caller unmaps as from a known host.
+    Others that wait may use a new host before this volume is mapped, if they
+    can find it. If mapping fails then, the host stays, and the caller unmaps
+    as from a known host.
     """
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
@@ -177,10 +178,14 @@ def _register(request: _AttachRequest) -> Attached:
             _adopt_initiator(request, host, initiator, record, steps)
         if request.found.missing:
             _add_initiators(request, host, steps)
-        request.hold.share()
+        if request.found.host is None and request.found.searched:
+            request.hold.share()
         if not request.hold.is_alone:
             steps.keep()
-        return Attached(_map(request, host, steps), login)
+        attached = Attached(_map(request, host, steps), login)
+    # Nothing of this is undone any more.
+    request.hold.share()
+    return attached
 
 
 def _make_profile(guard: chap.Guard, steps: undo.Undo) -> array_chap.Login:

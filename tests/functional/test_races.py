@@ -442,12 +442,31 @@ class ManyAtOnceTest(base.FunctionalTest):
             self.backend.force_detach(volume)
         self.assert_left(volumes=3, volume_groups=3)
 
-    def _attached(self, volume: Any, connector: dict[str, Any]) -> Any:
+    def _attached(self, *which: Any) -> Any:
         """An attachment, or None if it was refused."""
         try:
-            return self.backend.attach(volume, connector)
+            return self.backend.attach(*which)
         except FAILED:
             return None
+
+    def test_a_new_host_whose_volumes_await_other_attachments(self) -> None:
+        """Their mappings are kept, the host without any is not."""
+        volumes = [self.backend.create_volume(1, **SHARED) for _ in range(2)]
+        for volume in volumes:
+            self.backend.api.attachment_create(
+                self.backend.context, self.backend.volume(volume.id),
+                GUEST + '1')
+        connector = self.host()
+        self.fault('status', 'POST', 'mappings', status=400, times=99)
+        with mock.patch.object(host_holds.Hold, 'share', _share_late):
+            self.assertEqual([None, None], self.together(*[
+                functools.partial(self._attached, volume, connector,
+                                  GUEST + '1') for volume in volumes]))
+        self.assert_left(volumes=3, volume_groups=3)
+        self.array.control.clear_faults()
+        for volume in volumes:
+            for attachment in self.backend.volume(volume.id).volume_attachment:
+                self.backend.detach(attachment)
 
     def test_the_first_volume_of_a_new_host_does_not_hold_up_others(
             self) -> None:

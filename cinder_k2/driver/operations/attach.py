@@ -13,6 +13,7 @@
 """Attach volumes to hosts."""
 
 from collections.abc import Callable
+from collections.abc import Set
 import contextlib
 import functools
 import typing
@@ -178,17 +179,25 @@ class Attach:
                    sought: host_identity.Sought, hold: host_holds.Hold
                    ) -> detach.Disconnected:
         try:
-            if self._is_another_coming(volume):
-                self._detach.keep(volume, backing, sought)
-                return detach.Disconnected(shared=True)
             with self._array.cleanup_deadline():
-                return self._detach.disconnect_held(
-                    volume, backing, sought, hold)
+                if not self._is_another_coming(volume):
+                    return self._detach.disconnect_held(
+                        volume, backing, sought, hold)
+                self._detach.keep(volume, backing, sought)
+                return detach.Disconnected(
+                    shared=True, unsettled=self._left_to_others(sought, hold))
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
                         '%(error)s', {'what': backing.mappable,
                                       'error': error})
             return detach.Disconnected()
+
+    def _left_to_others(self, sought: host_identity.Sought,
+                        hold: host_holds.Hold) -> Set[int]:
+        """A host that may be new and was shared, so that it was not undone."""
+        if hold.is_alone:
+            return frozenset()
+        return frozenset(self._hosts.registry.owners(sought) or ())
 
     def _is_another_coming(self, volume: typing.Any) -> bool:
         """Whether other operations may have mapped it as well."""

@@ -95,6 +95,11 @@ class _Round:
     waiting: list[_Waiter] = dataclasses.field(default_factory=list)
     is_open: bool = False
 
+    @property
+    def has_others(self) -> bool:
+        """Whether an operation waits whose subject is not inside."""
+        return any(waiter.what not in self.inside for waiter in self.waiting)
+
     def admit(self) -> None:
         """Let in those that wait, but only one of each subject.
 
@@ -155,16 +160,16 @@ class Hold:
             self._own.enter_context(self._what.locked(self._initiators, 0))
             self._lock.share()
         except Exception as error:
-            # The caller has mapped: that must not fail.
+            # What the caller has done must not be undone because of this.
             LOG.warning('Other services wait for the host of %(host)s longer '
                         'than they need: %(error)s', {
                             'host': ', '.join(sorted(self._initiators)),
                             'error': error})
 
     def _open(self) -> bool:
-        """Admit those that wait; whether there are any."""
+        """Admit those that wait; whether there are any to be admitted."""
         with self._changed:
-            if self._round.is_open or not self._round.waiting:
+            if self._round.is_open or not self._round.has_others:
                 return False
             self._round.is_open = True
             self._round.admit()

@@ -269,7 +269,8 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         """INI-1."""
         record = self.client.host_iqns.create(iqn=IQN).id
         self.assertEqual(
-            host_identity.HostInitiators(None, loose={IQN: record}),
+            host_identity.HostInitiators(None, loose={IQN: record},
+                                         searched=True),
             self.hosts.locate(self.sought()))
 
     def test_known_in_another_spelling(self):

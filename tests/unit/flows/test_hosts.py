@@ -267,8 +267,9 @@ class SharedRegistrationTest(HostsBase):
         self.hold.share.side_effect = self.share
 
     def share(self):
+        if self.hold.is_alone:
+            self.when_shared = self.leftovers()
         self.hold.is_alone = False
-        self.when_shared = self.leftovers()
 
     def assert_registered(self, left):
         """The array has the host with its initiator, and no mapping."""
@@ -277,7 +278,6 @@ class SharedRegistrationTest(HostsBase):
 
     def test_before_the_volume_is_mapped(self):
         self.attach(self.array.iscsi_hosts, [IQN], hold=self.hold)
-        self.hold.share.assert_called_once_with()
         self.assert_registered(self.when_shared)
 
     def test_host_stays_when_mapping_fails(self):
@@ -300,6 +300,23 @@ class SharedRegistrationTest(HostsBase):
         self.assertRaises(rest.Refused, self.attach,
                           self.array.iscsi_hosts, [IQN], hold=self.hold)
         self.assertEqual(1, fault.triggered)
+
+    def test_host_that_others_cannot_find_is_shared_after_mapping(self):
+        """They find it by its name, and it is not known to be complete."""
+        registry = self.array.iscsi_hosts
+        with mock.patch.object(registry.records, 'search', autospec=True,
+                               return_value=None):
+            self.attach(registry, [IQN], hold=self.hold)
+        self.hold.share.assert_called_once_with()
+        self.assertEqual(1, len(self.when_shared['mappings']))
+
+    def test_host_that_gets_a_port_is_shared_after_mapping(self):
+        """A failed attach does not leave it another's port."""
+        host = self.client.hosts.create(name='admins', type='Linux')
+        self.client.host_fc_ports.create(pwwn=PORTS[0], host=host.ref)
+        self.attach(self.array.fc_hosts, PORTS, hold=self.hold)
+        self.hold.share.assert_called_once_with()
+        self.assertEqual(1, len(self.when_shared['mappings']))
 
     def test_host_goes_when_it_cannot_be_completed(self):
         """It is not shared then."""
@@ -407,8 +424,8 @@ class HoldTest(HostsBase):
     def test_new_host(self):
         """It is claimed before any write, and shared when it is complete."""
         self.map()
-        (first, reads), (last, before) = self.hold.uses
-        self.assertEqual(('claim', 'share'), (first, last))
+        (claim, reads), (share, before), _ = self.hold.uses
+        self.assertEqual(('claim', 'share'), (claim, share))
         self.assertFalse([call for call in reads if call[:3] != 'GET'])
         self.assertEqual([*before, 'POST mappings'], self.calls())
 

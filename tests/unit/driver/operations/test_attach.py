@@ -280,8 +280,22 @@ class FailedAttachTest(connecting.ConnectingCase):
         self.connect(self.volume)
         self.users.coming.assert_called_once_with(self.volume)
         self.assertNotIn('unmap', self.events)
+        self.assertNotIn('owners', self.events)
         mapping, = self.kept.every()
         self.assertEqual(self.sought, mapping.host)
+
+    def test_new_host_that_others_shared_while_another_is_coming(self):
+        """It was not undone, so it goes if it has no volumes."""
+        self.hold.is_alone = False
+        self.volume.multiattach = True
+        self.users.coming.return_value = 2
+        self.connect(self.volume)
+        self.assertNotIn('unmap', self.events)
+        self.assertEqual(1, len(self.kept.every()))
+        self.assertEqual(
+            ['+cleanup_deadline', *held('owners', 'is_mapped', 'remove',
+                                        'now_idle'), '-cleanup_deadline'],
+            self.events[-10:])
 
     def test_no_other_reserved_attachment(self):
         self.volume.multiattach = True

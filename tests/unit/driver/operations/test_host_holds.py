@@ -177,6 +177,16 @@ class HostHoldsTest(_HoldsTest):
         self.assertEqual(['w', 'w'], self.log)
         self.assertEqual(1, self.times_held())
 
+    def test_only_another_on_the_same_volume_waits(self):
+        """It could not enter, so the operation stays alone."""
+        with self.hold('v') as hold:
+            entered, _, thread = self.start('v')
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertTrue(hold.is_alone)
+            self.assertFalse(entered.is_set())
+        self.assertTrue(entered.wait(_TIMEOUT))
+
     def test_operation_that_comes_while_it_is_open(self):
         with self.hold('v') as hold:
             _, leave_first, _ = self.start('w')
