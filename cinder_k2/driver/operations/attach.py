@@ -130,6 +130,9 @@ class Attach:
         initiators = list(sought.initiators)
         with contextlib.ExitStack() as afterwards, \
                 self._hosts.held(initiators, what) as hold:
+            if not hold.is_alone:
+                # Another service has shared the host, so it stays.
+                hold.share()
             backing = find()
             shared = (volume is not None
                       and self._users.at(volume, initiators) > 0)

@@ -75,6 +75,14 @@ class AttachTest(connecting.ConnectingCase):
         self.resolver.held.assert_called_once_with(
             self.volume, locks.ATTACH_LOCK_TIMEOUT)
 
+    def test_host_that_another_service_has_shared(self):
+        """Threads of this service need not wait: it stays."""
+        self.hold.is_alone = False
+        self.journal.record(self.resolver.find, 'find')
+        self.attaching.initialize_connection(self.volume, dict(CONNECTOR))
+        self.assertEqual(held('share', 'find', 'at', 'attach', 'connected',
+                              what=self.volume.id), self.events)
+
     def test_volume_being_flattened_is_not_attached(self):
         self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
         self.assertRaisesRegex(
@@ -237,9 +245,9 @@ class FailedAttachTest(connecting.ConnectingCase):
         self.hold.is_alone = False
         self.connect(self.volume)
         self.assertEqual([
-            *held('at', 'attach', 'connected', '+cleanup_deadline', 'owners',
-                  'unmap',
-                  '-cleanup_deadline', what=self.volume.id),
+            *held('share', 'at', 'attach', 'connected', '+cleanup_deadline',
+                  'owners', 'unmap', '-cleanup_deadline',
+                  what=self.volume.id),
             '+cleanup_deadline',
             *held('owners', 'is_mapped', 'remove', 'now_idle'),
             '-cleanup_deadline'], self.events)
