@@ -83,7 +83,7 @@ class HostLocks:
         self.is_alone = is_alone
 
     def share(self) -> None:
-        """Let another service map to the host, which must exist, and stay.
+        """Let another service map to the host, which is not changed any more.
 
         One that is not alone keeps its lock: the other service maps already.
         """

@@ -94,7 +94,7 @@ class Hold(typing.Protocol):
         """Whether no other operation uses the host, or can begin to."""
 
     def share(self) -> None:
-        """Let other operations map to the host, too: it exists and stays."""
+        """Let other operations map to the host, too: it stays as it is."""
 
     def claim(self) -> None:
         """Ensure that no other operation changes the host or maps to it.

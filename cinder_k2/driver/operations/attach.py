@@ -13,7 +13,6 @@
 """Attach volumes to hosts."""
 
 from collections.abc import Callable
-from collections.abc import Set
 import contextlib
 import functools
 import typing
@@ -117,21 +116,24 @@ class Attach:
         sought = self._hosts.sought(connector)
         targets = self._transport.targets(self._array,
                                           list(sought.initiators))
-        try:
-            return self._connect_held(volume, find, sought, targets, what)
-        except host_flows.MustBeAlone:
-            return self._connect_held(volume, find, sought, targets)
+        for alone in (False, True):
+            try:
+                return self._connect_held(volume, find, sought, targets, what,
+                                          alone)
+            except host_flows.MustBeAlone:
+                LOG.debug('The host of %s has to be changed.', sought.name)
+        return self._connect_held(volume, find, sought, targets)
 
     def _connect_held(self, volume: typing.Any,
                       find: Callable[[], ArrayVolume],
                       sought: host_identity.Sought, targets: transport.Targets,
-                      what: host_holds.Subject | None = None
-                      ) -> dict[str, typing.Any]:
+                      what: host_holds.Subject | None = None,
+                      alone: bool = False) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
         with contextlib.ExitStack() as afterwards, \
-                self._hosts.held(initiators, what) as hold:
+                self._hosts.held(initiators, what, alone=alone) as hold:
             if not hold.is_alone:
-                # Another service has shared the host, so it stays.
+                # Another service uses the host: if it is there, it stays.
                 hold.share()
             backing = find()
             shared = (volume is not None
@@ -187,20 +189,16 @@ class Attach:
                     return self._detach.disconnect_held(
                         volume, backing, sought, hold)
                 self._detach.keep(volume, backing, sought)
-                return detach.Disconnected(
-                    shared=True, unsettled=self._left_to_others(sought, hold))
+                if hold.is_alone:
+                    return detach.Disconnected(shared=True)
+                # A new host that was shared was not undone. This unmaps
+                # nothing, but sees whether the host has volumes.
+                return self._detach.disconnect_held(None, None, sought, hold)
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
                         '%(error)s', {'what': backing.mappable,
                                       'error': error})
             return detach.Disconnected()
-
-    def _left_to_others(self, sought: host_identity.Sought,
-                        hold: host_holds.Hold) -> Set[int]:
-        """A host that may be new and was shared, so that it was not undone."""
-        if hold.is_alone:
-            return frozenset()
-        return frozenset(self._hosts.registry.owners(sought) or ())
 
     def _is_another_coming(self, volume: typing.Any) -> bool:
         """Whether other operations may have mapped it as well."""

@@ -86,16 +86,19 @@ class HostAccess:
     @contextlib.contextmanager
     def held(self, initiators: Iterable[str],
              what: host_holds.Subject | None = None,
-             timeout: float | None = None) -> Iterator[host_holds.Hold]:
+             timeout: float | None = None, *, alone: bool = False
+             ) -> Iterator[host_holds.Hold]:
         """Hold a host; the array's deadline begins when it is held.
 
         :param what: as for ``HostHolds.hold``
         :param timeout: as for ``HostHolds.hold``. With one the caller is
             waited for, and the array has little time, too.
+        :param alone: as for ``HostHolds.hold``
         :raises LockTimeout: others held it too long
         """
         with self._holds.hold(
-                self._array.system.id, list(initiators), what, timeout
+                self._array.system.id, list(initiators), what, timeout,
+                alone=alone
         ) as hold, (self._array.deadline(fresh=True) if timeout is None
                     else self._array.probe_deadline()):
             yield hold

@@ -152,9 +152,9 @@ class Hold:
         its own. If no thread of this service waits, other services keep
         waiting until this operation ends: alone it needs fewer calls.
         """
-        if self._lock is None or self._what is None or not self._open():
+        if self._lock is None or self._what is None:
             return
-        if not self._lock.is_alone:
+        if not self._open(self._lock.is_alone) or not self._lock.is_alone:
             return
         try:
             self._own.enter_context(self._what.locked(self._initiators, 0))
@@ -166,10 +166,14 @@ class Hold:
                             'host': ', '.join(sorted(self._initiators)),
                             'error': error})
 
-    def _open(self) -> bool:
-        """Admit those that wait; whether there are any to be admitted."""
+    def _open(self, to_others: bool) -> bool:
+        """Admit those that wait, and that come later; False if it does not.
+
+        :param to_others: only if one waits that can enter
+        """
         with self._changed:
-            if self._round.is_open or not self._round.has_others:
+            if self._round.is_open or (to_others
+                                       and not self._round.has_others):
                 return False
             self._round.is_open = True
             self._round.admit()
@@ -186,14 +190,16 @@ class HostHolds:
 
     @contextlib.contextmanager
     def hold(self, system_id: str, initiators: Iterable[str],
-             what: Subject | None = None, timeout: float | None = None
-             ) -> Iterator[Hold]:
+             what: Subject | None = None, timeout: float | None = None, *,
+             alone: bool = False) -> Iterator[Hold]:
         """Hold the host that has these initiators.
 
         :param what: the subject, if the operation can run concurrently with
             those on other subjects; without it the hold is exclusive
         :param timeout: seconds to wait for it and for each lock; default as
             for locks
+        :param alone: whether to wait until no other service uses the host;
+            threads of this service may still share the hold
         :raises LockTimeout: others held it too long
         """
         host = system_id, frozenset(i.lower() for i in initiators)
@@ -202,7 +208,7 @@ class HostHolds:
         try:
             with contextlib.ExitStack() as own:
                 lock = own.enter_context(self._locked(
-                    host, held, what, timeout)) if is_first else None
+                    host, held, what, timeout, alone)) if is_first else None
                 if what is not None and not (lock and lock.is_alone):
                     own.enter_context(what.locked(host[1], _MAPPING_TIMEOUT))
                 yield Hold(self._changed, held, host[1], what, own, lock)
@@ -241,9 +247,10 @@ class HostHolds:
 
     @contextlib.contextmanager
     def _locked(self, host: _Host, held: _Round, what: Subject | None,
-                timeout: float | None) -> Iterator[locks.HostLocks]:
+                timeout: float | None, alone: bool
+                ) -> Iterator[locks.HostLocks]:
         """Hold the locks until the last operation that entered has left."""
-        with locks.host(*host, timeout, alone=what is None) as lock:
+        with locks.host(*host, timeout, alone=alone or what is None) as lock:
             try:
                 yield lock
             finally:

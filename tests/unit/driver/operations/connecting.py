@@ -54,9 +54,10 @@ IDLE = detach.Disconnected(idle={IQN})
 SETTLED = detach.Disconnected()
 
 
-def held(*events, what=None, timeout=None):
+def held(*events, what=None, timeout=None, alone=False):
     """Return the events of holding the host for the volume ``what``."""
-    return [f'{HELD[0]} {what} {timeout}', HELD[1], *events, *LEFT]
+    return [f'{HELD[0]} {what} {timeout} alone={alone}', HELD[1], *events,
+            *LEFT]
 
 
 def mapping(number, host=HOST):

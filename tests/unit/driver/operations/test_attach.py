@@ -184,18 +184,20 @@ class AttachTest(connecting.ConnectingCase):
                 'auth_method', 'auth_username', 'auth_password')))
 
     def test_host_is_held_exclusively_to_be_created(self):
-        self.attach.side_effect = [hosts.MustBeAlone,
+        """Without another service, then without other threads."""
+        self.attach.side_effect = [hosts.MustBeAlone, hosts.MustBeAlone,
                                    hosts.Attached(lun=8)]
         found = self.connect(self.volume)
         self.assertEqual(8, found['data']['target_lun'])
         self.assertEqual(
-            [*held('at', what=self.volume.id), *held('at', 'connected')],
-            self.events)
-        first, second = (
+            [*held('at', what=self.volume.id),
+             *held('at', what=self.volume.id, alone=True),
+             *held('at', 'connected')], self.events)
+        first, _, second = (
             (one.args, {**one.kwargs, 'verify_volume': None})
             for one in self.attach.mock_calls)
         self.assertEqual(first, second)
-        self.assertEqual([mock.call(self.volume, [IQN])] * 2,
+        self.assertEqual([mock.call(self.volume, [IQN])] * 3,
                          self.users.at.mock_calls)
         self.targets.properties.assert_called_once_with(8)
 
@@ -298,12 +300,26 @@ class FailedAttachTest(connecting.ConnectingCase):
         self.volume.multiattach = True
         self.users.coming.return_value = 2
         self.connect(self.volume)
-        self.assertNotIn('unmap', self.events)
+        self.array.mappings.unmap.assert_called_once_with(None, HOST,
+                                                          shared=True)
         self.assertEqual(1, len(self.kept.every()))
         self.assertEqual(
             ['+cleanup_deadline', *held('owners', 'is_mapped', 'remove',
                                         'now_idle'), '-cleanup_deadline'],
             self.events[-10:])
+
+    def test_member_of_a_host_group_while_another_is_coming(self):
+        """Its own mappings do not show what it has (MAP-6)."""
+        self.hold.is_alone = False
+        self.volume.multiattach = True
+        self.users.coming.return_value = 2
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
+            found=False, busy=False)
+        self.holders.group_of.return_value = GROUP
+        self.connect(self.volume)
+        self.array.mappings.unmap_from_group.assert_not_called()
+        for event in ('is_mapped', 'remove', 'now_idle'):
+            self.assertNotIn(event, self.events)
 
     def test_no_other_reserved_attachment(self):
         self.volume.multiattach = True

@@ -569,7 +569,7 @@ class EverywhereTest(connecting.ConnectingCase):
     def test_a_host_whose_initiators_are_not_shown(self):
         self.registry.initiators_of.return_value = {}
         self.assertEqual(SETTLED, self.detaching.disconnect_all(BACKING))
-        self.assertEqual('+hold sys-1  None None', self.events[0])
+        self.assertEqual('+hold sys-1  None None alone=False', self.events[0])
         self.assertIn('remove', self.events)
 
     def test_several_hosts(self):
@@ -581,7 +581,7 @@ class EverywhereTest(connecting.ConnectingCase):
         self.assertEqual(detach.Disconnected(idle={'iqn.b'}),
                          self.detaching.disconnect_all(BACKING))
         self.assertEqual(
-            [f'+hold sys-1 {name} None None'
+            [f'+hold sys-1 {name} None None alone=False'
              for name in (IQN, 'iqn.b', 'iqn.b')],
             [event for event in self.events if event.startswith('+hold')])
 
@@ -607,7 +607,8 @@ class EverywhereTest(connecting.ConnectingCase):
 
 def _briefly(*events):
     """The events of holding the host while somebody waits for it."""
-    return ['+hold sys-1 iqn.2024:a None 5.0', '+probe_deadline', *events,
+    return ['+hold sys-1 iqn.2024:a None 5.0 alone=False',
+            '+probe_deadline', *events,
             '-probe_deadline', '-hold']
 
 

@@ -83,7 +83,7 @@ class HostAccessTest(testtools.TestCase):
             ['+hold', '+probe_deadline', '-probe_deadline', '-hold'],
             [event.split()[0] for event in self.journal.events])
         self.holds.hold.assert_called_once_with(
-            self.array.system.id, [IQN], 'a volume', 5)
+            self.array.system.id, [IQN], 'a volume', 5, alone=False)
 
     def test_deadline_without_a_timeout(self):
         with self.make().held((IQN,)):

@@ -347,6 +347,35 @@ class ServicesTest(_HoldsTest):
                              self.locks.held())
             leave.set()
 
+    def test_threads_that_come_to_the_second_service_later(self):
+        with self.shared(), self.hold('x', holds=self.others) as other:
+            other.share()
+            entered, leave, _ = self.start('y', holds=self.others)
+            self.assertTrue(entered.wait(_TIMEOUT))
+            leave.set()
+
+    def test_hold_without_another_service_is_shared_by_threads(self):
+        """As when a host has to be created, and many wait for it."""
+        with self.shared():
+            alone = threading.Event()
+
+            def work():
+                with self.others.hold('sys', ['a'], _subject('x'),
+                                      alone=True) as hold:
+                    hold.claim()
+                    alone.set()
+                    self.wait_for_waiting(1, self.others)
+                    hold.share()
+            thread = threading.Thread(target=work)
+            thread.start()
+            self.addCleanup(thread.join, _TIMEOUT)
+            self.wait_for_lock(_HOST)
+            entered, leave, _ = self.start('y', holds=self.others)
+            self.assertFalse(alone.wait(0.05))
+        self.assertTrue(entered.wait(_TIMEOUT))
+        self.assertTrue(alone.is_set())
+        leave.set()
+
     def test_exclusive_hold_waits_for_both(self):
         """It has come first, so nobody else enters."""
         with self.shared():
