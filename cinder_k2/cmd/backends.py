@@ -142,13 +142,21 @@ def choose(wanted: Sequence[str]) -> list[str]:
     if not ours:
         raise ConfigurationError(
             'no enabled back end in cinder.conf has a volume_driver of '
-            'cinder-k2')
+            f'cinder-k2{_not_enabled()}')
     for name in wanted:
         if name not in ours:
             raise ConfigurationError(
                 f'{name} is no enabled back end of cinder-k2; those are: '
                 f'{", ".join(ours)}')
     return list(dict.fromkeys(wanted)) or ours
+
+
+def _not_enabled() -> str:
+    """What to do about sections that could be meant."""
+    names = [name for name in cfg.CONF.list_all_sections()
+             if _configuration(name).volume_driver.startswith(_OURS)]
+    return (f'; add {", ".join(names)} to enabled_backends in [DEFAULT]'
+            if names else '')
 
 
 def _configuration(name: str) -> typing.Any:

@@ -55,16 +55,20 @@ def check_authority(path: str) -> None:
 
     OpenSSL reads a directory only when it verifies.
 
-    :raises errors.InvalidSettings: no such file, or no certificates in it
+    :raises errors.InvalidSettings: it cannot be read, or has no certificates
     """
     if os.path.isdir(path):
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
-    except OSError as error:
+    except ssl.SSLError as error:
         raise errors.InvalidSettings(
             f'driver_ssl_cert_path {path!r} holds no certificates: '
             f'{error.strerror or error}') from error
+    except OSError as error:
+        raise errors.InvalidSettings(
+            f'driver_ssl_cert_path {path!r} cannot be read by the user of '
+            f'cinder-volume: {error.strerror or error}') from error
 
 
 def hush(host: str) -> None:

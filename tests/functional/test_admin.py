@@ -193,6 +193,12 @@ class HiddenTest(AdminTest):
         self.refused('no enabled back end in cinder.conf has a '
                      'volume_driver of cinder-k2', 'deferred')
 
+    def test_back_end_that_is_not_enabled(self) -> None:
+        self.enable('lvm', lvm={
+            'volume_driver': 'cinder.volume.drivers.lvm.LVMVolumeDriver'},
+            spare={'volume_driver': backend.DRIVERS['iscsi']})
+        self.refused('spare to enabled_backends in [DEFAULT]', 'deferred')
+
     def test_options_that_cannot_be_used(self) -> None:
         driver = backend.DRIVERS['iscsi']
         for section, text in (

@@ -76,6 +76,9 @@ def unreachable(url: str, exc: Exception) -> CommandError:
             ' the ca.crt of its state directory with --ca')
     if 'WRONG_VERSION_NUMBER' in str(exc):
         return CommandError(f'{url} speaks no TLS; try http://')
+    if 'Connection refused' in str(exc):
+        return CommandError(
+            f'cannot reach {url}: Connection refused; is k2-sim running?')
     hint = '; try https://' if (
         url.startswith('http://') and 'RemoteDisconnected' in str(exc)) else ''
     return CommandError(f'cannot reach {url}: {exc}{hint}')

@@ -396,6 +396,13 @@ class TestCommand(base.ServedTest):
         self.assertEqual(('', ''), self.run_it(
             'chance', 'show', expected=130))
 
+    def test_array_that_does_not_run(self):
+        url = 'https://127.0.0.1:1'
+        self.assertEqual(
+            f'k2-sim-ctl: error: cannot reach {url}: Connection refused; is'
+            ' k2-sim running?\n',
+            self.complaint('chance', 'show', options=('--url', url)))
+
     def test_nobody_there(self):
         for url in ('https://127.0.0.1:1', 'nonsense', 'http://[::1',
                     f'http://{64 * "a"}.example', 'http://\u00e4..b'):

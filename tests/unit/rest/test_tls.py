@@ -78,8 +78,8 @@ class AuthorityTest(unittest.TestCase):
         path = os.path.join(self.folder, 'ca.pem')
         with self.assertRaisesRegex(
                 rest.InvalidSettings,
-                "^driver_ssl_cert_path '.*/ca.pem' holds no certificates: "
-                'No such file'):
+                "^driver_ssl_cert_path '.*/ca.pem' cannot be read by the user "
+                'of cinder-volume: No such file'):
             tls.check_authority(path)
 
     def test_no_certificates(self):
