@@ -49,6 +49,7 @@ class _AttachRequest:
     look_first: bool
     guard: chap.Guard | None
     hold: 'Hold'
+    share_early: bool
     verify_volume: Callable[[], object]
 
     def verify(self, host: int) -> None:
@@ -106,7 +107,8 @@ class Hold(typing.Protocol):
 def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
            sought: host_identity.Sought, look_first: bool, hold: Hold,
            verify_volume: Callable[[], object],
-           guard: chap.Guard | None = None) -> Attached:
+           guard: chap.Guard | None = None, share_early: bool = True
+           ) -> Attached:
     """Map a volume to a host, which is registered first if necessary.
 
     :param sought: the host
@@ -115,12 +117,14 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
     :param verify_volume: called before the volume is mapped again, after a
         lost reply: raises if its id is another's by now (OBJ-7)
     :param guard: CHAP of the host, or None
+    :param share_early: a new host may be shared before the volume is mapped;
+        if that fails, the caller unmaps as from a known host
     :raises MustBeAlone: the host must be changed, and is shared
     """
     found = registry.locate(sought)
     request = _AttachRequest(array, registry, backing, found, sought,
                              look_first, guard,
-                             hold, verify_volume)
+                             hold, share_early, verify_volume)
     if found.complete and found.host is not None:
         return _attach_known(request, found.host)
     hold.claim()
@@ -165,8 +169,7 @@ def _register(request: _AttachRequest) -> Attached:
     """Create what the array lacks of a host, and map a volume to it.
 
     Others that wait may use a new host before this volume is mapped, if they
-    can find it. If mapping fails then, the host stays, and the caller unmaps
-    as from a known host.
+    can find it. If mapping fails then, the host stays.
     """
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
@@ -178,7 +181,8 @@ def _register(request: _AttachRequest) -> Attached:
             _adopt_initiator(request, host, initiator, record, steps)
         if request.found.missing:
             _add_initiators(request, host, steps)
-        if request.found.host is None and request.found.searched:
+        if (request.share_early and request.found.searched
+                and request.found.host is None):
             request.hold.share()
         if not request.hold.is_alone:
             steps.keep()

@@ -142,6 +142,10 @@ class Attach:
                 attached = host_flows.attach(
                     self._array, self._hosts.registry, backing,
                     sought=sought, look_first=shared, hold=hold,
+                    # If this fails, other attachments may keep the mapping,
+                    # and nobody would look whether the host has volumes.
+                    share_early=not shared and (
+                        volume is None or not volume.multiattach),
                     verify_volume=lambda: _verify(find, backing),
                     guard=None if self._chap is None
                     else self._chap.guard(initiators))
@@ -184,16 +188,12 @@ class Attach:
                    sought: host_identity.Sought, hold: host_holds.Hold
                    ) -> detach.Disconnected:
         try:
-            with self._array.cleanup_deadline():
-                if not self._is_another_coming(volume):
-                    return self._detach.disconnect_held(
-                        volume, backing, sought, hold)
+            if self._is_another_coming(volume):
                 self._detach.keep(volume, backing, sought)
-                if hold.is_alone:
-                    return detach.Disconnected(shared=True)
-                # A new host that was shared was not undone. This unmaps
-                # nothing, but sees whether the host has volumes.
-                return self._detach.disconnect_held(None, None, sought, hold)
+                return detach.Disconnected(shared=True)
+            with self._array.cleanup_deadline():
+                return self._detach.disconnect_held(
+                    volume, backing, sought, hold)
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
                         '%(error)s', {'what': backing.mappable,

@@ -75,10 +75,12 @@ class Subject(typing.NamedTuple):
 class _Waiter:
     """An operation that waits to share a hold.
 
+    :ivar alone: whether no other service may use the host
     :ivar is_inside: whether it shares it by now
     """
 
     what: Subject | None
+    alone: bool = False
     is_inside: bool = False
 
 
@@ -89,16 +91,22 @@ class _Round:
     :ivar inside: subjects of the operations inside, all different
     :ivar waiting: operations that wait to share it
     :ivar is_open: whether they may enter
+    :ivar is_alone: whether no other service used the host when it began
     """
 
     inside: set[Subject | None]
     waiting: list[_Waiter] = dataclasses.field(default_factory=list)
     is_open: bool = False
+    is_alone: bool = True
 
     @property
     def has_others(self) -> bool:
-        """Whether an operation waits whose subject is not inside."""
-        return any(waiter.what not in self.inside for waiter in self.waiting)
+        """Whether an operation waits that can enter."""
+        return any(map(self._can_enter, self.waiting))
+
+    def _can_enter(self, waiter: _Waiter) -> bool:
+        return (waiter.what not in self.inside
+                and (self.is_alone or not waiter.alone))
 
     def admit(self) -> None:
         """Let in those that wait, but only one of each subject.
@@ -107,8 +115,9 @@ class _Round:
         then, and each of them would have to be the first of the next round.
         """
         for waiter in self.waiting:
-            waiter.is_inside = waiter.what not in self.inside
-            self.inside.add(waiter.what)
+            waiter.is_inside = self._can_enter(waiter)
+            if waiter.is_inside:
+                self.inside.add(waiter.what)
         self.waiting = [waiter for waiter in self.waiting
                         if not waiter.is_inside]
 
@@ -146,7 +155,7 @@ class Hold:
             raise hosts.MustBeAlone
 
     def share(self) -> None:
-        """Share the hold with waiting operations: the host will stay.
+        """Share the hold with waiting operations: the host stays as it is.
 
         One without a subject stays exclusive: others could not be told from
         its own. If no thread of this service waits, other services keep
@@ -166,13 +175,13 @@ class Hold:
                             'host': ', '.join(sorted(self._initiators)),
                             'error': error})
 
-    def _open(self, to_others: bool) -> bool:
+    def _open(self, only_for_waiting: bool) -> bool:
         """Admit those that wait, and that come later; False if it does not.
 
-        :param to_others: only if one waits that can enter
+        :param only_for_waiting: not if none waits that can enter
         """
         with self._changed:
-            if self._round.is_open or (to_others
+            if self._round.is_open or (only_for_waiting
                                        and not self._round.has_others):
                 return False
             self._round.is_open = True
@@ -204,7 +213,8 @@ class HostHolds:
         """
         host = system_id, frozenset(i.lower() for i in initiators)
         held, is_first = self._enter(
-            host, what, locks.LOCK_TIMEOUT if timeout is None else timeout)
+            host, what, locks.LOCK_TIMEOUT if timeout is None else timeout,
+            alone)
         try:
             with contextlib.ExitStack() as own:
                 lock = own.enter_context(self._locked(
@@ -215,13 +225,13 @@ class HostHolds:
         finally:
             self._leave(host, held, what, is_first)
 
-    def _enter(self, host: _Host, what: Subject | None, timeout: float
-               ) -> tuple[_Round, bool]:
+    def _enter(self, host: _Host, what: Subject | None, timeout: float,
+               alone: bool) -> tuple[_Round, bool]:
         """Join a shared hold, or be the first of a new one."""
         end = time.monotonic() + timeout
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
-                if self._share(host, held, what, end):
+                if self._share(host, held, what, end, alone):
                     return held, False
                 if time.monotonic() >= end:
                     raise exceptions.LockTimeout(
@@ -231,9 +241,9 @@ class HostHolds:
             return held, True
 
     def _share(self, host: _Host, held: _Round, what: Subject | None,
-               end: float) -> bool:
+               end: float, alone: bool) -> bool:
         """Wait to share a hold; False if it ends before, or the time does."""
-        mine = _Waiter(what)
+        mine = _Waiter(what, alone)
         if what is not None:
             held.waiting.append(mine)
             if held.is_open:
@@ -251,6 +261,7 @@ class HostHolds:
                 ) -> Iterator[locks.HostLocks]:
         """Hold the locks until the last operation that entered has left."""
         with locks.host(*host, timeout, alone=alone or what is None) as lock:
+            held.is_alone = lock.is_alone
             try:
                 yield lock
             finally:

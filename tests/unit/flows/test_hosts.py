@@ -310,6 +310,14 @@ class SharedRegistrationTest(HostsBase):
         self.hold.share.assert_called_once_with()
         self.assertEqual(1, len(self.when_shared['mappings']))
 
+    def test_host_is_shared_after_mapping_if_told_so(self):
+        hosts.attach(
+            self.array, self.array.iscsi_hosts, self.backing,
+            sought=sought([IQN]), look_first=False, hold=self.hold,
+            verify_volume=mock.Mock(), share_early=False)
+        self.hold.share.assert_called_once_with()
+        self.assertEqual(1, len(self.when_shared['mappings']))
+
     def test_host_that_gets_a_port_is_shared_after_mapping(self):
         """A failed attach does not leave it another's port."""
         host = self.client.hosts.create(name='admins', type='Linux')

@@ -105,12 +105,21 @@ class AttachTest(connecting.ConnectingCase):
         self.connect(self.volume)
         self.attach.assert_called_once_with(
             self.array, self.registry, BACKING, sought=self.sought,
-            look_first=False, hold=self.hold, guard=None,
+            look_first=False, hold=self.hold, guard=None, share_early=True,
             verify_volume=mock.ANY)
         self.assertEqual((IQN,), self.sought.initiators)
         self.transport.initiators.assert_called_once_with(CONNECTOR)
         self.transport.targets.assert_called_once_with(self.array, [IQN])
         self.transport.hosts.assert_called_with(self.array)
+
+    @ddt.data((False, 1, False), (True, 0, False), (False, 0, True))
+    @ddt.unpack
+    def test_mappings_that_may_be_kept(self, multiattach, at, early):
+        """Nobody would remove a new host after a failure."""
+        self.volume.multiattach = multiattach
+        self.users.at.return_value = at
+        self.connect(self.volume)
+        self.assertIs(early, self.attach.call_args.kwargs['share_early'])
 
     def verify_volume(self, volume):
         """Call what the flow may call before it repeats a mapping."""
@@ -290,36 +299,8 @@ class FailedAttachTest(connecting.ConnectingCase):
         self.connect(self.volume)
         self.users.coming.assert_called_once_with(self.volume)
         self.assertNotIn('unmap', self.events)
-        self.assertNotIn('owners', self.events)
         mapping, = self.kept.every()
         self.assertEqual(self.sought, mapping.host)
-
-    def test_new_host_that_others_shared_while_another_is_coming(self):
-        """It was not undone, so it goes if it has no volumes."""
-        self.hold.is_alone = False
-        self.volume.multiattach = True
-        self.users.coming.return_value = 2
-        self.connect(self.volume)
-        self.array.mappings.unmap.assert_called_once_with(None, HOST,
-                                                          shared=True)
-        self.assertEqual(1, len(self.kept.every()))
-        self.assertEqual(
-            ['+cleanup_deadline', *held('owners', 'is_mapped', 'remove',
-                                        'now_idle'), '-cleanup_deadline'],
-            self.events[-10:])
-
-    def test_member_of_a_host_group_while_another_is_coming(self):
-        """Its own mappings do not show what it has (MAP-6)."""
-        self.hold.is_alone = False
-        self.volume.multiattach = True
-        self.users.coming.return_value = 2
-        self.array.mappings.unmap.return_value = mappings.Unmapped(
-            found=False, busy=False)
-        self.holders.group_of.return_value = GROUP
-        self.connect(self.volume)
-        self.array.mappings.unmap_from_group.assert_not_called()
-        for event in ('is_mapped', 'remove', 'now_idle'):
-            self.assertNotIn(event, self.events)
 
     def test_no_other_reserved_attachment(self):
         self.volume.multiattach = True

@@ -349,10 +349,39 @@ class ServicesTest(_HoldsTest):
 
     def test_threads_that_come_to_the_second_service_later(self):
         with self.shared(), self.hold('x', holds=self.others) as other:
-            other.share()
+            with self.assertNoLogs(host_holds.LOG.logger, 'WARNING'):
+                other.share()
             entered, leave, _ = self.start('y', holds=self.others)
             self.assertTrue(entered.wait(_TIMEOUT))
             leave.set()
+
+    def test_one_that_must_be_alone_waits_for_the_end(self):
+        """It cannot enter what another service uses, too."""
+        with contextlib.ExitStack() as first:
+            first.enter_context(self.shared())
+            with self.hold('x', holds=self.others) as other:
+                other.share()
+                alone, leave = self.start_alone('y')
+                self.assertFalse(alone.wait(0.05))
+            self.assertFalse(alone.wait(0.05))
+        self.assertTrue(alone.wait(_TIMEOUT))
+        leave.set()
+
+    def start_alone(self, what):
+        """Start a thread of the second service, without the first one."""
+        alone, may_leave = threading.Event(), threading.Event()
+
+        def run():
+            with self.others.hold('sys', ['a'], _subject(what),
+                                  alone=True) as hold:
+                hold.claim()
+                alone.set()
+                may_leave.wait(_TIMEOUT)
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join, _TIMEOUT)
+        self.addCleanup(may_leave.set)
+        return alone, may_leave
 
     def test_hold_without_another_service_is_shared_by_threads(self):
         """As when a host has to be created, and many wait for it."""
