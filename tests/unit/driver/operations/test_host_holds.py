@@ -70,15 +70,16 @@ class _HoldsTest(unittest.TestCase):
         """How often the host was locked."""
         return self.locks.taken.count(_HOST)
 
-    def hold(self, what=None, initiators=('a',), holds=None):
-        return (holds or self.holds).hold('sys', initiators, _subject(what))
+    def hold(self, what=None, initiators=('a',), holds=None, alone=False):
+        return (holds or self.holds).hold('sys', initiators, _subject(what),
+                                          alone=alone)
 
-    def start(self, what, inside=None, holds=None):
+    def start(self, what, inside=None, holds=None, alone=False):
         """Start a thread that holds the host until it is told to leave."""
         entered, may_leave = threading.Event(), threading.Event()
 
         def run():
-            with self.hold(what, holds=holds) as hold:
+            with self.hold(what, holds=holds, alone=alone) as hold:
                 self.log.append(what)
                 if inside:
                     inside(hold)
@@ -361,49 +362,31 @@ class ServicesTest(_HoldsTest):
             first.enter_context(self.shared())
             with self.hold('x', holds=self.others) as other:
                 other.share()
-                alone, leave = self.start_alone('y')
+                alone, leave, _ = self.start(
+                    'y', host_holds.Hold.claim, self.others, alone=True)
                 self.assertFalse(alone.wait(0.05))
             self.assertFalse(alone.wait(0.05))
         self.assertTrue(alone.wait(_TIMEOUT))
         leave.set()
 
-    def start_alone(self, what):
-        """Start a thread of the second service, without the first one."""
-        alone, may_leave = threading.Event(), threading.Event()
-
-        def run():
-            with self.others.hold('sys', ['a'], _subject(what),
-                                  alone=True) as hold:
-                hold.claim()
-                alone.set()
-                may_leave.wait(_TIMEOUT)
-        thread = threading.Thread(target=run)
-        thread.start()
-        self.addCleanup(thread.join, _TIMEOUT)
-        self.addCleanup(may_leave.set)
-        return alone, may_leave
-
     def test_hold_without_another_service_is_shared_by_threads(self):
         """As when a host has to be created, and many wait for it."""
         with self.shared():
-            alone = threading.Event()
-
-            def work():
-                with self.others.hold('sys', ['a'], _subject('x'),
-                                      alone=True) as hold:
-                    hold.claim()
-                    alone.set()
-                    self.wait_for_waiting(1, self.others)
-                    hold.share()
-            thread = threading.Thread(target=work)
-            thread.start()
-            self.addCleanup(thread.join, _TIMEOUT)
+            alone, leave_alone, _ = self.start(
+                'x', self.claim_and_share, self.others, alone=True)
             self.wait_for_lock(_HOST)
             entered, leave, _ = self.start('y', holds=self.others)
             self.assertFalse(alone.wait(0.05))
         self.assertTrue(entered.wait(_TIMEOUT))
-        self.assertTrue(alone.is_set())
+        self.assertTrue(alone.wait(_TIMEOUT))
         leave.set()
+        leave_alone.set()
+
+    def claim_and_share(self, hold):
+        """Share a hold with the one that waits for it."""
+        hold.claim()
+        self.wait_for_waiting(1, self.others)
+        hold.share()
 
     def test_exclusive_hold_waits_for_both(self):
         """It has come first, so nobody else enters."""
