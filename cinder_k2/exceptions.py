@@ -12,7 +12,8 @@
 
 """Errors of the array layer, in addition to those of the REST client.
 
-They are independent of Cinder; ``cinder_k2.driver.errors`` translates.
+They are independent of Cinder; ``cinder_k2.driver.errors`` translates them to
+Cinder's.
 """
 
 
@@ -58,7 +59,7 @@ class HostConflict(K2Error):
 
 
 class HostUnknown(K2Error):
-    """The array does not show which host has which volume; it stays mapped."""
+    """The array does not show its mappings; the volume stays mapped."""
 
 
 class ChapSecretLost(K2Error):
@@ -102,9 +103,9 @@ class NotManageable(K2Error):
 
 
 class AlreadyManaged(NotManageable):
-    """Cinder has it already.
+    """Cinder manages the object already.
 
-    :param cinder_id: Cinder's id of it
+    :param cinder_id: id of the volume or snapshot in Cinder
     """
 
     def __init__(self, cinder_id: str) -> None:
@@ -139,7 +140,7 @@ class ReplicationTimeout(ReplicationError):
 class FailoverOutcomeUnknown(ReplicationError):
     """An array was commanded to take over, and has not replied since.
 
-    :param keys: of the units in the command
+    :param keys: keys of the replication units in the command
     """
 
     def __init__(self, text: str, keys: frozenset[str]) -> None:

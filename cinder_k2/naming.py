@@ -40,12 +40,12 @@ def volume_group(volume_id: str) -> str:
 
 
 def group_of_volume(name: str) -> str:
-    """Name of the own volume group of a volume with this name."""
+    """Name of the dedicated volume group of a volume with this name."""
     return re.sub('^(r?)cv-', r'\1cvg-', name)
 
 
 def consistency_group(group_id: str) -> str:
-    """Name of the volume group of a consistency group of Cinder's."""
+    """Name of the volume group of a Cinder consistency group."""
     return f'ccg-{group_id}'
 
 
@@ -69,7 +69,7 @@ def clone_source(volume_id: str) -> str:
 
 
 def clone_source_of(name: str) -> str:
-    """As ``clone_source``, of a clone with this name."""
+    """As ``clone_source``, for a clone with this name."""
     return re.sub('^r?cv-', 'ccs-', name)
 
 
@@ -96,9 +96,10 @@ def session(owner_id: str) -> str:
 
 
 def peer(name: str) -> str:
-    """Name on the other array of an object with this name on one.
+    """Name on the peer of a replicated object with this name.
 
-    The replicated object has an ``r`` in front (REP-21), from either side.
+    The name on the target has an ``r`` in front (REP-21), which is added or
+    removed.
     """
     return name[1:] if name.startswith('r') else f'r{name}'
 
@@ -116,7 +117,7 @@ def is_temporary_view(short_name: str | None) -> bool:
 def kept_volume(volume: int) -> str:
     """Name of a volume deleted in Cinder that still has clones.
 
-    :param volume: the array's id of it
+    :param volume: id of the volume on the array
     """
     return f'cdel-{volume}'
 
@@ -181,10 +182,10 @@ def host(connector_host: str, initiators: list[str]) -> str:
 
 
 def host_of_iqn(iqn: str) -> str:
-    """Name for a host whose own name may be another's.
+    """Name for a host whose host name may not be unique.
 
-    Derived from its IQN, whatever its case (INI-5): a machine has one, also
-    where the services on it call it by different names.
+    Derived from its IQN, whatever its case (INI-5): a machine has only one,
+    even if the services on it use different host names.
     """
     return _of_iqn(iqn)
 
@@ -219,11 +220,11 @@ def may_be_same_host(name: str, other: str) -> bool:
 
 
 def chap_profile(iqn: str) -> str:
-    """Name of the CHAP profile of a host, which is its username, too.
+    """Name of the CHAP profile of a host, which is also its username.
 
-    Derived from the IQN, whatever its case (INI-5), and not from the host's
-    name: a host logs in with the IQN only, and it is known without asking the
-    array.
+    Derived from the IQN, whatever its case (INI-5), and not from the name of
+    the host: the IQN is all that a host logs in with, and is known without a
+    call to the array.
     """
     return _of_iqn(iqn)
 

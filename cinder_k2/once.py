@@ -21,9 +21,9 @@ _ENTRIES = 4096
 
 
 class Once:
-    """Keys seen before, the latest of them. Thread-safe.
+    """The most recent keys that were seen before. Thread-safe.
 
-    Beyond the limit, the oldest key counts as new again.
+    Beyond the limit of ``entries``, the oldest key counts as new again.
     """
 
     def __init__(self, entries: int = _ENTRIES) -> None:

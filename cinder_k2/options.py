@@ -123,8 +123,8 @@ k2_opts = [
                     'the array cannot do. Further copies wait.'),
     cfg.FloatOpt('k2_copy_timeout',
                  default=21600.0, min=1,
-                 help='Seconds that such a copy may take, and may wait to '
-                      'start.'),
+                 help='Seconds that a copy of a volume by this cinder-volume '
+                      'may take, and may wait to start.'),
     cfg.StrOpt('k2_replication_password',
                secret=True,
                help='Password for every array in replication_device that '

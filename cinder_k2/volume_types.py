@@ -166,8 +166,8 @@ class TypeSpec:
 def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
     """Read the extra specs of a volume type.
 
-    An unknown key of the driver's is no error: the in-tree driver has always
-    ignored it, and types that have one must keep working.
+    An unknown key with the driver's prefix is no error: the in-tree driver has
+    always ignored such keys, and types that have one must keep working.
 
     :raises InvalidExtraSpec: unknown value; the text names those allowed
     """
@@ -187,7 +187,7 @@ def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
 def of(row: typing.Any) -> TypeSpec:
     """The spec of a volume's or snapshot's type.
 
-    :param row: Cinder's row of it
+    :param row: Cinder's row of the volume or snapshot
     :raises InvalidExtraSpec: unknown value
     """
     kind = row.volume_type
@@ -212,7 +212,7 @@ def _is_replicated(words: tuple[str, ...],
 
 @functools.lru_cache(_MOST_WARNINGS)
 def _warn_of_unknown(key: str) -> None:
-    """Once for each key, in the life of the service."""
+    """Warn of an unknown key, once in the life of the service."""
     known = [spec.key for spec in EXTRA_SPECS]
     if key not in known:
         LOG.warning('Extra spec %(key)s of a volume type is unknown and has '

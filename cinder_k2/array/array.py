@@ -47,8 +47,9 @@ class Array:
 
     :param client: the REST client of that address
     :param retention_policy: name of the policy for snapshots (RET-1)
-    :param replication_policy: name of that for replication (REP-2)
-    :param host_type: type of hosts that are created (section 5.1)
+    :param replication_policy: name of the policy for replication snapshots
+        (REP-2)
+    :param host_type: type of the hosts that the driver creates (section 5.1)
     """
 
     def __init__(self, client: rest.Client, retention_policy: str,
@@ -87,13 +88,13 @@ class Array:
         return self._client.concurrently(first, second)
 
     def shown(self, find: Callable[[], T | None]) -> T | None:
-        """What a search finds, also if it was just made; see ``volumes``."""
+        """Search for an object that may show late; see ``volumes.shown``."""
         return volumes.shown(self._client, find)
 
     def probe_deadline(self) -> contextlib.AbstractContextManager[object]:
-        """Time for a probe of an array that may be lost."""
+        """Allow five seconds, to probe an array that may be lost."""
         return self._client.deadline(_PROBE_SECONDS, fresh=True)
 
     def cleanup_deadline(self) -> contextlib.AbstractContextManager[object]:
-        """Time for cleanup, even after the operation's own time is used up."""
+        """Allow 30 seconds for cleanup, even if the operation's time is up."""
         return self._client.deadline(_CLEANUP_SECONDS, fresh=True)

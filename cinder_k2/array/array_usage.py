@@ -28,12 +28,16 @@ T = typing.TypeVar('T')
 # Seconds. Cinder waits for statistics, and requests them again in a minute.
 _PATIENCE = 9.5
 _PATIENCE_FOR_CAPACITY = 8.0
-# One figure that the array does not report must not cost all others.
+# For each other figure: one that the array does not report must not use up the
+# time for all others.
 _PATIENCE_FOR_MORE = 2.0
-# After that, most of them would get no time, and be missing for five minutes.
+# If capacity and state took longer, the other figures are not read: most would
+# get no time, and be missing for five minutes.
 _SLOW = 2.5
+# Seconds between two readings of the other figures.
 _LIFETIME = 300.0
-# An array that was slow once is not down.
+# Seconds for which an old capacity may be reported: an array that was slow
+# once is not down.
 _LIFETIME_OF_CAPACITY = 150.0
 
 # A capacity beyond this many KiB is a wrong value.
@@ -49,7 +53,8 @@ class ArrayUsage:
     ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state`` and
     ``performance`` are None where they are not known, the counts 0.
     ``snapshots`` does not count views. ``current`` is False if the array did
-    not report its capacity in time, and it is the last one known.
+    not report its capacity in time, so that ``capacity`` is the last
+    one known.
     """
 
     capacity: rest.Capacity = NOTHING
@@ -157,7 +162,10 @@ class UsageReader:
             for name, load in counters.items()}
 
     def read(self) -> ArrayUsage:
-        """Measure now, in ten seconds. Figures may be old.
+        """Measure now, within ten seconds.
+
+        Counts and performance may be five minutes old, and older if the array
+        is slow.
 
         :raises rest.RestError: the array reports no capacity
         :raises ArrayNotSupported: it reports an invalid one
@@ -174,7 +182,8 @@ class UsageReader:
     def _read_capacity(self) -> tuple[rest.Capacity, bool]:
         """The capacity, and whether it is the current one.
 
-        :raises rest.RestError: there is none, not even of two minutes ago
+        :raises rest.RestError: there is none, not even one of the last 150
+            seconds
         :raises ArrayNotSupported: it is invalid
         """
         now = self._client.clock.monotonic()
@@ -213,7 +222,7 @@ class UsageReader:
 
 
 def _within_bounds(capacity: rest.Capacity) -> rest.Capacity:
-    """Drop figures that are negative or too large to calculate with."""
+    """Limit figures to 0 to ``_LARGEST``, and free space to the total."""
     figures: dict[str, typing.Any] = {
         name: min(max(value, 0), _LARGEST)
         for name, value in vars(capacity).items() if isinstance(value, int)}

@@ -21,6 +21,7 @@ import cachetools
 
 T = typing.TypeVar('T')
 
+# Seconds.
 _LIFETIME = 600.0
 _ENTRIES = 4096
 

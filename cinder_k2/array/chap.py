@@ -41,7 +41,8 @@ class Profiles:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
         self._records = client.host_auth_profiles
-        # Hosts do not show their profile (CHP-6): what was observed.
+        # Hosts do not show their profile (CHP-6), so profiles that were seen
+        # to be assigned are cached here.
         self._given = cache.Cache()
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
@@ -59,7 +60,9 @@ class Profiles:
                          if profile.name == name), None)
 
     def ensure(self, login: Login) -> tuple[rest.HostAuthProfile, bool]:
-        """Create a profile. One call in the normal case.
+        """Create a profile, or find the existing one.
+
+        One call in the normal case.
 
         :returns: the profile, and whether it has the password of ``login``:
             not certain if it existed before
@@ -81,7 +84,7 @@ class Profiles:
 
     def set_password(self, profile: rest.HostAuthProfile, password: str
                      ) -> None:
-        """Change a password (CHP-3); live sessions cannot renew with it."""
+        """Change a password (CHP-3); live sessions then cannot be renewed."""
         self._records.update(profile.id, names=[profile.name],
                              new_password=password)
 
@@ -100,10 +103,10 @@ class Profiles:
 
     def give(self, host: int, name: str, *,
              verify: Callable[[], object] | None = None) -> None:
-        """Make a host log in with a profile only (CHP-2). One call.
+        """Assign a profile to a host, which then must log in with it (CHP-2).
 
-        One more until the array has shown that it supports this: a host
-        without CHAP does not show it (CHP-6).
+        One call. One more until the array has shown that it supports this: no
+        field of a host shows its profile (CHP-6).
 
         :param verify: called when the reply is lost; raises rest.OtherObject
             if the id is another host's by now (OBJ-7)
@@ -130,7 +133,7 @@ class Profiles:
     def take(self, host: int, *, verify: Callable[[], object]) -> None:
         """Let a host log in without CHAP, after a failure.
 
-        :param verify: as for ``give``; called first, too
+        :param verify: as for ``give``; also called first
         """
         self._given.drop(host)
         verify()

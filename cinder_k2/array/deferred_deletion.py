@@ -12,12 +12,12 @@
 
 """Objects deleted in Cinder that must stay on the array for their clones.
 
-A source cannot be deleted before its clones (VOL-7, CLN-4, SNP-9). So it is
-hidden: a volume is renamed, so that it is not found if its row is reset to
-``available``, and the description of the volume group records the ids of all
-objects to be deleted as soon as nothing needs them. The record is on the
-array, so that any service finds it at any time, and it contains only what
-Cinder asked to delete. Snapshots cannot be renamed (SNP-10).
+A source cannot be deleted before its clones (VOL-7, CLN-4, SNP-9). So its
+deletion is deferred: a volume is renamed, so that it is not found if its row
+is reset to ``available``, and a note in the description of the volume group
+lists the ids of all objects to be deleted as soon as nothing needs them. The
+note is on the array, so that any service finds it at any time, and it lists
+only objects that Cinder asked to delete. Snapshots cannot be renamed (SNP-10).
 
 The caller holds the lock of the group.
 """
@@ -41,7 +41,8 @@ from cinder_k2 import rest
 
 TAG = 'deleted'
 
-# An id with the letter of its kind, and the digest of a snapshot's name.
+# An id after the letter of its kind (volume, snapshot, source group), and the
+# digest of a snapshot's short name.
 _WORD = re.compile(r'([vsg])(\d+)(?:=([0-9a-f]{8}))?', re.ASCII)
 
 
@@ -53,8 +54,8 @@ class DeferredIds:
     :ivar snapshots: snapshots and views of the group
     :ivar source_groups: groups that may hold more to purge once this one is
         gone
-    :ivar digests: of the short names of snapshots, by id, as far as they
-        were noted; an id may come back (OBJ-7)
+    :ivar digests: pairs of a snapshot's id and the digest of its short name,
+        as far as they were noted; the id may be reused (OBJ-7)
     """
 
     volumes: frozenset[int] = frozenset()
@@ -96,14 +97,14 @@ class DeferredIds:
             return False
         digest = dict(self.digests).get(snapshot.id)
         if digest is None:
-            # An earlier version recorded none.
+            # An earlier version noted no digest.
             return naming.is_snapshot(snapshot.short_name)
         return digest == naming.digest(snapshot.short_name or '')
 
 
 @dataclasses.dataclass(frozen=True)
 class DeferredGroup:
-    """A volume group with hidden objects."""
+    """A volume group with deferred objects."""
 
     group: rest.VolumeGroup
     ids: DeferredIds
@@ -140,10 +141,10 @@ class Needs:
 
     @property
     def will_be_purged(self) -> bool:
-        """Whether a volume lives whose deletion will purge the group.
+        """Whether a clone exists whose deletion will purge the group.
 
-        Otherwise the last one was deleted, and the service was killed before
-        it purged the group.
+        Otherwise the last clone was deleted, and the service was killed
+        before it purged the group.
         """
         ids = ids_of(self.group)
         return any(each.num_of_clones
@@ -162,23 +163,25 @@ class DeferredDeletion:
         self._snapshots = contents
 
     def record(self, group: int, ids: DeferredIds) -> None:
-        """Hide snapshots and views of a group until nothing needs them.
+        """Defer the deletion of snapshots and views of a group.
 
         Three calls.
 
+        :param ids: their ids
         :raises ObjectInUse: the array refuses the note
         """
         self._add_to_note(self._client.volume_groups.get(group), ids,
                           self._snapshots.of_group(group))
 
     def needs_of_volume(self, backing: objects.ArrayVolume) -> Needs | None:
-        """What an array volume or view is needed for; None if it is not.
+        """Find out whether clones need an array volume or view.
 
         One call where its group has no snapshots, else two. One more for a
         volume among others, or one for each snapshot on an array that does
         not search for several values at once; one more for a view where the
         array does not show what snapshots were taken of.
 
+        :returns: what the array shows of its group; None if nothing needs it
         :raises ObjectInUse: foreign snapshots need it; the text names them
         """
         siblings = self._snapshots.of_group(backing.group)
@@ -197,11 +200,11 @@ class DeferredDeletion:
 
     def defer_volume(self, backing: objects.ArrayVolume, needs: Needs,
                      names: Sequence[str] = ()) -> None:
-        """Hide a volume until its last clone is deleted.
+        """Defer the deletion of a volume or view until no clone needs it.
 
-        The snapshots that were made for its clones are deleted with them. So
-        is the one that was made for it, if it is in the same group. Two calls,
-        one for a view.
+        Its own hidden snapshot is deferred with it if that is in the same
+        group; the hidden snapshots of its clones are deleted with these. Two
+        calls, one for a view.
 
         :param needs: what ``needs_of_volume`` returned
         :param names: names that it may have
@@ -230,8 +233,8 @@ class DeferredDeletion:
         """Whether volumes that were made from a snapshot need it.
 
         :param siblings: all snapshots and views of its group
-        :raises StillRead: a temporary view does
-        :raises ObjectInUse: foreign views do; the text names them
+        :raises StillRead: there is a temporary view of it
+        :raises ObjectInUse: there are foreign views of it; the text names them
         """
         children = [s for s in siblings if _may_be_view_of(s, found)]
         _check_not_read(found.ref, children)
@@ -244,7 +247,7 @@ class DeferredDeletion:
 
     def defer_snapshot(self, found: objects.ArraySnapshot,
                        siblings: Sequence[rest.Snapshot]) -> None:
-        """Hide a snapshot until the last volume made from it is deleted.
+        """Defer the deletion of a snapshot until no clone needs it.
 
         Two calls.
 
@@ -256,9 +259,9 @@ class DeferredDeletion:
                           siblings)
 
     def purge(self, group: int) -> Purged:
-        """Delete the hidden objects of a group that nothing needs any more.
+        """Delete the deferred objects of a group that nothing needs any more.
 
-        One call for a group without hidden objects.
+        One call for a group without deferred objects.
         """
         try:
             record = self._client.volume_groups.get(group)
@@ -278,7 +281,7 @@ class DeferredDeletion:
         return Purged(source_groups=ids.source_groups if gone else frozenset())
 
     def groups(self) -> list[DeferredGroup]:
-        """The volume groups with hidden objects. One call."""
+        """The volume groups with deferred objects. One call."""
         found = [DeferredGroup(group, ids_of(group))
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.ids]
@@ -288,7 +291,7 @@ class DeferredDeletion:
                            ) -> list[rest.Snapshot]:
         """Snapshots that may hold a volume, or were taken of its view.
 
-        Without those that replication creates and deletes by itself.
+        Those that replication creates and deletes by itself are left out.
         """
         if backing.view is None:
             return [s for s in siblings if _is_of_group(s)
@@ -301,7 +304,7 @@ class DeferredDeletion:
 
     def _holding(self, backing: objects.ArrayVolume,
                  children: list[rest.Snapshot]) -> list[rest.Snapshot]:
-        """Those of possible children that are children. One call or none."""
+        """Select those that hold the volume. One call, none for a view."""
         if backing.view is not None:
             return children
         return images.holding(self._client, backing.volume_ref.id, children)
@@ -316,7 +319,7 @@ class DeferredDeletion:
         wanted = ids_of(record) | ids | DeferredIds(digests=frozenset(
             (each.id, naming.digest(each.short_name)) for each in siblings
             if each.id in ids.snapshots and each.short_name))
-        reason = 'it cuts it off'
+        reason = 'it truncates the note'
         try:
             if self._write_note(record, wanted) == wanted:
                 reason = ''
@@ -347,10 +350,11 @@ class DeferredDeletion:
 
     def _delete_deferred(self, group: int, ids: DeferredIds
                          ) -> tuple[set[int], set[int]]:
-        """Delete the hidden objects that nothing needs.
+        """Delete the deferred objects that nothing needs.
 
-        A hidden volume may be a thin clone of a hidden snapshot here, because
-        it was moved to its source.
+        A deferred volume may be a thin clone of a deferred snapshot of this
+        group, because it was moved to the group of its source. So this repeats
+        while volumes can be deleted.
 
         :returns: ids of the snapshots that are left, and of the volumes
             that are gone
@@ -369,7 +373,7 @@ class DeferredDeletion:
     def _live(self, group: int, with_volumes: bool
               ) -> tuple[dict[int, rest.Snapshot],
                          dict[int | None, str] | None]:
-        """The contents of a group, by id; names of volumes. Concurrently."""
+        """Snapshots and views of a group, and names of its volumes, by id."""
         def by_id() -> dict[int, rest.Snapshot]:
             return {each.id: each for each in self._snapshots.of_group(group)}
         if not with_volumes:
@@ -379,7 +383,7 @@ class DeferredDeletion:
 
     def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]
               ) -> Set[int]:
-        """The hidden volumes without an image in any snapshot."""
+        """The deferred volumes that no remaining snapshot or view holds."""
         if not any(s.num_of_clones or not s.tells('num_of_clones')
                    for s in left.values()):
             return frozenset()
@@ -394,8 +398,8 @@ class DeferredDeletion:
                           ) -> dict[int, rest.Snapshot]:
         """Delete snapshots and views, leaves first (SNP-9).
 
-        :param live: everything in the group, by id
-        :returns: everything that remains
+        :param live: all snapshots and views of the group, by id
+        :returns: those that remain
         """
         while leaves := [
                 s for s in live.values()
@@ -412,7 +416,7 @@ class DeferredDeletion:
 
     def _delete_volumes(self, group: int, wanted: Set[int],
                         live: Mapping[int | None, str] | None) -> set[int]:
-        """Delete hidden volumes; returns those that are gone.
+        """Delete deferred volumes; returns those that are gone.
 
         One whose name the array does not show stays: the id may be another
         volume's by now (OBJ-7).
@@ -457,7 +461,7 @@ def _check_none(what: rest.Ref, foreign: list[str]) -> None:
     if foreign:
         raise exceptions.ObjectInUse(
             str(what), 'is needed by objects that Cinder did not make, '
-            f'or has given up: {", ".join(foreign)}. Delete them on the '
+            f'or no longer manages: {", ".join(foreign)}. Delete them on the '
             'array first.')
 
 
@@ -473,11 +477,11 @@ def _is_view(snapshot: rest.Snapshot) -> bool:
 
 def _may_be_view_of(snapshot: rest.Snapshot,
                     source: objects.ArraySnapshot) -> bool:
-    """Whether one may be made from another, as far as the array shows.
+    """Whether a view may be of a snapshot, as far as the array shows.
 
-    What is made from a snapshot is a view (SNP-5), whether the array shows it
-    or not. Nothing is made from nothing, so null shows no more than a missing
-    field.
+    A snapshot's child is a view (SNP-5), also if the array does not show it as
+    one. Every view has a source, so a source of null shows no more than a
+    missing field.
     """
     if snapshot.source is not None:
         return snapshot.source == source.ref

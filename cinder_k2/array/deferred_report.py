@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The hidden objects of an array, and what keeps each of them."""
+"""The deferred objects of an array, and what keeps each of them."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -21,7 +21,7 @@ from cinder_k2 import rest
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A hidden object.
+    """An object whose deletion is deferred.
 
     :ivar kind: "volume", "snapshot" or "view"
     :ivar id: the array's id of the object; views are snapshots
@@ -42,10 +42,10 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class DeferredReport:
-    """The hidden objects of an array at one time.
+    """The deferred objects of an array at one time.
 
     :ivar items: the objects, by group
-    :ivar groups: ids of the volume groups with notes of hidden objects
+    :ivar groups: ids of the volume groups with notes of deferred objects
     """
 
     items: tuple[Item, ...]
@@ -87,6 +87,6 @@ def _names(snapshots: Iterable[rest.Snapshot]) -> tuple[str, ...]:
 
 
 def _thin_clones(snapshot: rest.Snapshot) -> tuple[str, ...]:
-    """The array counts them but does not name them (CLN-4)."""
+    """A text for thin clones, which the array counts but does not name."""
     count = snapshot.num_of_clones or 0
     return (f'{count} thin clone{"s" * (count > 1)}',) if count else ()

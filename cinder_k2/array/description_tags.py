@@ -14,7 +14,7 @@
 
 They stay with the object whatever happens to Cinder's database, and every
 service of a cluster reads them. A tag is ``[cinder <key>: <text>]``; the rest
-of a description is not changed.
+of a description is not changed. The glossary calls a tag a note.
 """
 
 import re

@@ -24,8 +24,8 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
-# VG-7. The array counts; this only distinguishes a full group from other
-# refusals.
+# VG-7. The array enforces the limit; this only distinguishes a full group from
+# other reasons for a refusal.
 MOST_VOLUMES = 32
 
 
@@ -34,7 +34,7 @@ class Group:
     """A volume group.
 
     :ivar dedup: whether its volumes are deduplicated; None if not known
-    :ivar volumes: their number when the group was looked up
+    :ivar volumes: number of its volumes when the group was looked up
     """
 
     id: int
@@ -52,17 +52,19 @@ class Groups:
         self._cache = cache.Cache()
 
     def create(self, name: str, dedup: bool) -> Group:
-        """Create a group, or take over an empty one of that name. One call.
+        """Create a group, or take over an empty one of that name.
 
-        :raises Refused: also when a group with volumes has the name
+        One call in the normal case.
+
+        :raises Refused: also if a group with volumes has the name
         """
         return self._keep(name, Group(
             self._own_groups.create_group(name, dedup), dedup))
 
     def known(self, name: str, dedup: bool) -> Group:
-        """The group of a name, as last seen; no call.
+        """The group of a name as it was last seen. Usually no call.
 
-        See ``ensure`` for one that was not seen lately.
+        If it was not seen in the last ten minutes, as ``ensure``.
         """
         found: Group | None = self._cache.peek(name)
         return found or self.ensure(name, dedup)
@@ -70,7 +72,7 @@ class Groups:
     def ensure(self, name: str, dedup: bool) -> Group:
         """The group of a name, created if missing. One or two calls.
 
-        It may have been deleted while it was empty.
+        The driver or an administrator may have deleted it while it was empty.
         """
         found = self.find(name)
         if found is None:
@@ -97,7 +99,10 @@ class Groups:
         self._cache.drop(name)
 
     def is_shared(self, group: int) -> bool:
-        """Whether a group is that of a consistency group.
+        """Whether a group is not for a single volume.
+
+        It is that of a consistency group, or the array's own (VG-10). One
+        call.
 
         :raises GroupNotSupported: the array does not show its name
         """
@@ -105,7 +110,7 @@ class Groups:
         if not name:
             raise exceptions.GroupNotSupported(
                 f'The array at {self._client.address} does not show the name'
-                f' of volume group {group}, so that it may be a shared one.')
+                f' of volume group {group}, so it may be a shared one.')
         return naming.is_foreign_group(name)
 
     def group_of(self, volume: int) -> int:
@@ -124,9 +129,10 @@ class Groups:
     def check_movable(self, label: str, volume: int, group: int) -> None:
         """Check that no snapshot or clone keeps a volume in its group.
 
-        :param label: the name of the volume in the error
-        :param group: that group
-        :raises GroupNotSupported: one does (VOL-10); the text names it
+        :param label: name of the volume in the error message
+        :param group: id of the volume group that the volume is in
+        :raises GroupNotSupported: a snapshot or clone does (VOL-10); the text
+            names it
         """
         found = images.holders(self._client, volume, group)
         if found:
@@ -139,7 +145,7 @@ class Groups:
     def delete_if_empty(self, group: int, name: str) -> bool:
         """Delete a group if it has no volumes; returns whether it is gone.
 
-        It checks first, whatever the array would do (VG-5).
+        The check is made here and not left to the array (VG-5).
         """
         if not self._own_groups.is_empty(group):
             return False
@@ -154,11 +160,13 @@ class Groups:
 def check_room(name: str, group: Group, refusal: Exception) -> None:
     """Replace a refusal by a specific error if the volume group is full.
 
-    :raises GroupNotSupported: it is
+    :param name: name of the group, for the error message
+    :param refusal: the array's refusal of another volume
+    :raises GroupNotSupported: the group is full
     """
     if group.volumes >= MOST_VOLUMES:
         raise exceptions.GroupNotSupported(
             f'volume group {name} holds {group.volumes} volumes, and an '
-            f'array takes {MOST_VOLUMES} at most (VG-7); those count that '
-            'were deleted and are kept for clones. Make another group. '
+            f'array takes {MOST_VOLUMES} at most (VG-7), including deleted '
+            'volumes that are kept for clones. Create another group. '
             f'{refusal}') from refusal

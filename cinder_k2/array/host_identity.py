@@ -42,7 +42,7 @@ class Sought:
 
     :ivar initiators: all of its initiators
     :ivar names: names that it may have on the array, the driver's own first
-    :ivar former: those that it may have been given under other settings
+    :ivar former: names that it may have been given under other settings
     """
 
     initiators: tuple[str, ...]
@@ -55,7 +55,7 @@ class Sought:
         return self.names[0]
 
     def may_have(self, name: str) -> bool:
-        """Whether it may be a host that this driver gave another name."""
+        """Whether it may be the host that this driver has given this name."""
         return any(naming.may_be_same_host(name, own)
                    for own in (*self.names, *self.former))
 
@@ -77,8 +77,8 @@ class HostInitiators:
     :ivar missing: initiators that the array does not know
     :ivar by_name: the host was found by its name; which initiators it has
         is not known
-    :ivar searched: the array was searched for them, so a host that gets them
-        is found by them
+    :ivar searched: the array was searched for the initiators, so a host that
+        is given them can be found by them
     """
 
     host: int | None

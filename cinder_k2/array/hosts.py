@@ -12,10 +12,11 @@
 
 """Hosts and their initiators.
 
-A host is found by its initiators (section 5.3 of the API rules). Only where
-the array does not search for these is it found by name, as the in-tree
-driver does, and if the array then refuses its initiators, among the mapped
-hosts of similar names, whose initiators the array may show.
+A host is found by its initiators (section 5.3 of the API rules). If the array
+does not search for initiators, the host is found by its name, as in the
+in-tree driver. If the array then refuses its initiators because another host
+has them, that host is looked for among the mapped hosts with similar names,
+whose initiators the array may show.
 """
 
 from collections.abc import Callable
@@ -31,14 +32,15 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
-#: What a host is unless the operator says otherwise (section 5.1).
+#: Type of a host if the operator does not choose one (section 5.1).
 TYPE = 'Linux'
 
 
 class Hosts:
     """Hosts of one transport.
 
-    :param host_type: type of hosts that are created
+    :param kind: the kind of their initiators
+    :param host_type: type of the hosts that are created
     :ivar records: the array's records of their initiators
     """
 
@@ -57,9 +59,9 @@ class Hosts:
         """Find a host by its initiators. One call.
 
         They are searched for as given, in lower case, and as the array was
-        seen to write them: it keeps what it was given (INI-5), and its
-        search minds the case (QRY-5). An array that does not search for
-        initiators is asked for the host's names, in a call for each.
+        seen to write them: it keeps the spelling that it was given (INI-5),
+        and its search is case-sensitive (QRY-5). An array that does not search
+        for initiators is searched for the host's names, in a call for each.
 
         :raises HostConflict: they belong to more than one host
         """
@@ -77,10 +79,11 @@ class Hosts:
 
     def locate_taken(self, sought: host_identity.Sought
                      ) -> host_identity.HostInitiators:
-        """Find a host whose initiators the array has although none was found.
+        """Find the host of initiators that the array refused as in use.
 
-        In another spelling, or, where the array does not search for them, at
-        a host of the in-tree driver's, a former or a similar name.
+        ``locate`` has not found it. The array has the initiators in another
+        spelling; or it does not search for them, and they are at a host with
+        the in-tree driver's name, a former name or a similar one.
 
         :raises HostConflict: they belong to more than one host
         """
@@ -88,7 +91,8 @@ class Hosts:
         if found is not None:
             return self._describe(sought, found)
         if not self.records.several:
-            # An empty host of its own name, deleted since, hid that one.
+            # An empty host with the driver's own name, which has been deleted
+            # since, took precedence over this one.
             named = self._named.locate(sought, sought.names[1:])
             if named.host is not None:
                 return named
@@ -102,11 +106,12 @@ class Hosts:
                ) -> dict[int, dict[str, int]] | None:
         """Hosts that have some of these initiators, and which they have.
 
-        :param also: hosts to compare as well, where the array does not show
-            whose these initiators are
-        :returns: by id of the host: name as the array has it, record id;
-            none where the array does not show these. None if it does not
-            show whose these initiators are, and no host is found by name
+        :param also: ids of hosts to compare as well, where the array does not
+            show whose these initiators are
+        :returns: by id of the host: its initiators as the array has them, with
+            the ids of their records; empty where the array does not show
+            these. None if it does not show whose these initiators are, and no
+            host is found by name
         """
         shown = self._owners_shown(sought)
         if shown is not None:
@@ -116,10 +121,10 @@ class Hosts:
         return named | self._others(sought, others - named.keys()) or None
 
     def candidates(self, sought: host_identity.Sought) -> Set[int] | None:
-        """Hosts that may be this one; None if others may be, too.
+        """Ids of hosts that may be this one; None if any host may be.
 
-        All that have one of its names, where the array does not show whose
-        the initiators are: the first may be what a killed service left.
+        Where the array does not show whose the initiators are: all hosts that
+        have one of its names, since a killed service may have left the first.
         """
         shown = self._owners_shown(sought)
         if shown is not None:
@@ -142,14 +147,15 @@ class Hosts:
     def similar(self, sought: host_identity.Sought) -> set[int]:
         """Mapped hosts of similar names that have some of its initiators.
 
-        No call where a host has only one. Else one call, one for each mapped
-        host that was not seen lately, and one for each that is compared.
+        No call if a host has only one initiator (iSCSI). Else one call, one
+        for each mapped host that was not seen lately, and one for each host
+        whose initiators are compared.
         """
         return set(self.records.by_host(self._named.by_similar_name(sought)))
 
     def _others(self, sought: host_identity.Sought, hosts: Iterable[int]
                 ) -> dict[int, dict[str, int]]:
-        """Those of other hosts that are this one. One call for each."""
+        """Select the hosts that are the sought one. One call for each."""
         if self.records.several:
             return self.records.by_host(
                 self.records.at_hosts(sought.initiators, hosts))
@@ -180,7 +186,7 @@ class Hosts:
     def initiators(self, host: int) -> dict[str, int]:
         """The host's initiators: name as the array has it, record id.
 
-        None where the array does not show them.
+        Empty if the array does not show them. One call.
         """
         return self.records.of_host(host) or {}
 
@@ -193,12 +199,14 @@ class Hosts:
         """The host if this driver named it and so may delete it. One call.
 
         The id may have become another host's.
+
+        :raises NotFound: it is gone
         """
         found = self._known.read(host)
         return found if naming.is_our_host(found.name) else None
 
     def named(self, host: int) -> str:
-        """The present name of a host; none if it is gone. One call."""
+        """The current name of a host; '' if it is gone. One call."""
         try:
             return self._known.read(host).name
         except rest.NotFound:
@@ -286,10 +294,10 @@ class Hosts:
               ) -> host_identity.HostInitiators:
         """Delete a host that was found by name and may lack its initiators.
 
-        It is to be created again: an initiator that the array then refuses
-        could be another host's as well.
+        The caller creates it again: while it exists, an initiator that the
+        array refuses may be its own or another host's.
 
-        :returns: the records after it
+        :returns: what the array has of the host afterwards
         """
         if not found.by_name or found.host is None:
             return found
@@ -303,13 +311,14 @@ class Hosts:
                refusal: rest.Refused | None = None) -> None:
         """Delete a host that has no mappings.
 
-        With its initiators, where the array does not delete those. One call,
-        and one before it that looks the host up by its name if the id is
-        uncertain (OBJ-7).
+        An array that does not delete initiators deletes them with the host.
+        One call, and one before it that looks the host up by its name if the
+        id is uncertain (OBJ-7).
 
         :param outcome: whether replies were lost since the host was seen
-        :param refusal: that of deleting its initiators before it: the array
-            does not delete any, if it now deletes them with their host
+        :param refusal: the array's refusal to delete the initiators first; if
+            the host can be deleted with them, the array is taken not to delete
+            initiators
         """
         was_there = self._client.hosts.delete(host.id, outcome=outcome,
                                               name=host.name)

@@ -40,11 +40,11 @@ class Identity:
 
     def volume(self, stored: objects.ArrayVolume, names: Sequence[str]
                ) -> objects.ArrayVolume | None:
-        """The current array volume or view. One call if it has the first name.
+        """Find the current volume or view. One call if it has the first name.
 
         :param names: names that its volume or view may have
-        :returns: ``stored`` if that is right, else the object with the name;
-            None if there is none
+        :returns: ``stored`` if its ids are right, else the object with the
+            name; None if there is none
         """
         for name in names:
             found = (self._view(stored, name) if stored.view is not None
@@ -56,9 +56,9 @@ class Identity:
     def is_current(self, named: objects.NamedVolume) -> bool:
         """Whether the ids of a volume or view are still its own (OBJ-7).
 
-        One that was just made may not show at once (OBJ-6). One call if it
-        does. An id that nothing shows is not its own: the array may give it
-        to the next object.
+        A new object may show late (OBJ-6). One call if it shows at once. An
+        id that does not show is not its own: the array may give it to the
+        next object.
         """
         found = volumes.shown(self._client, lambda: self.volume(
             named.backing, named.names))
@@ -72,7 +72,7 @@ class Identity:
         stored; it is looked for in its group.
 
         :param names: short names that a snapshot created by Cinder may have
-        :returns: as for ``volume``; with the digest, if it had none
+        :returns: as for ``volume``; the digest is added if none was stored
         :raises ObjectRenamed: it cannot be identified
         """
         if not stored.named:
@@ -86,7 +86,10 @@ class Identity:
     def snapshot_among(self, stored: objects.ArraySnapshot,
                        names: Sequence[str], siblings: list[rest.Snapshot]
                        ) -> objects.ArraySnapshot | None:
-        """As ``snapshot``, among all of its group. Usually no call."""
+        """As ``snapshot``, in a list of its group. Usually no call.
+
+        :param siblings: all snapshots and views of its group
+        """
         for found in siblings if not stored.named else ():
             if found.short_name in names:
                 return self._as_found(stored, found)
@@ -95,7 +98,7 @@ class Identity:
     @staticmethod
     def is_view_among(stored: objects.ArrayVolume, names: Sequence[str],
                       siblings: Iterable[rest.Snapshot]) -> bool:
-        """Whether a stored view has one of its names there. No call.
+        """Whether a stored view has one of its names in a list. No call.
 
         :param names: names that it may have
         :param siblings: all snapshots and views of its group
@@ -161,12 +164,12 @@ class Identity:
     def _is_of_source(self, stored: objects.ArraySnapshot,
                       found: rest.Snapshot, siblings: list[rest.Snapshot]
                       ) -> bool:
-        """Whether a snapshot is that of its volume or view.
+        """Whether a found snapshot was taken of the stored one's source.
 
-        By now, another volume or view of the group may have a snapshot of
+        By now, another volume or view of the group may have a snapshot with
         the same short name and id (OBJ-7), or the group may be another's. No
-        call where its name tells that of the group (SNP-1, VG-9); where it
-        tells another one, or none, the volume is looked for.
+        call if its full name begins with a name of the group (SNP-1, VG-9);
+        otherwise the volume is looked up.
         """
         if found.source not in (None, stored.taken_of):
             return False
@@ -185,16 +188,18 @@ class Identity:
         if found is None:
             return False
         if found.volume_group is None:
-            # The array does not tell.
+            # The array does not show the group.
             return found.id == stored.volume
         return found.volume_group.id == stored.group
 
     def _undigested(self, stored: objects.ArraySnapshot,
                     found: rest.Snapshot) -> objects.ArraySnapshot:
-        """A snapshot without a stored digest.
+        """A managed snapshot without a stored digest; adds the digest.
 
         An object that existed when the row was created has had its id ever
         since; one that got the id later is younger than the row.
+
+        :raises ObjectRenamed: it is younger, or its age is not known
         """
         if None in (stored.since, found.creation_time) or (
                 found.creation_time or 0) > (stored.since or 0):

@@ -19,8 +19,8 @@ def holders(client: rest.Client, volume: int, group: int
             ) -> list[rest.Snapshot]:
     """The snapshots and views of a group that hold an image of a volume.
 
-    One call where the group has none, else one more, or one for each
-    snapshot on an array that does not search for several values at once.
+    One call if the group has no snapshots, else one more; or one more for
+    each snapshot on an array that cannot search for several values at once.
 
     :param group: id of the volume group that the volume is in
     """
@@ -31,10 +31,10 @@ def holders(client: rest.Client, volume: int, group: int
 
 def holding(client: rest.Client, volume: int, snapshots: list[rest.Snapshot]
             ) -> list[rest.Snapshot]:
-    """Those of snapshots and views that hold an image of a volume.
+    """Select the snapshots and views that hold an image of a volume.
 
-    One call, or one for each on an array that does not search for several
-    values at once; none without any.
+    One call, or one for each snapshot on an array that cannot search for
+    several values at once; no call if the list is empty.
     """
     if not snapshots:
         return []

@@ -36,7 +36,7 @@ Initiator = rest.HostIqn | rest.HostFcPort
 class Initiators:
     """The array's records of the initiators of one kind.
 
-    :param known: where hosts that were given initiators are stored
+    :param known: cache of the hosts that were given initiators
     :ivar field: the field that identifies an initiator
     :ivar several: a host has several of them; see ``InitiatorKind``
     """
@@ -67,7 +67,7 @@ class Initiators:
             return None if listed is None else self._ours(initiators, listed)
 
     def listed(self) -> list[Initiator] | None:
-        """The records of all initiators; None if the array lists none."""
+        """Records of all initiators; None if the array cannot list them."""
         try:
             return self._records.search()
         except (rest.NotOffered, rest.Incomplete):
@@ -75,9 +75,9 @@ class Initiators:
 
     def in_any_case(self, initiators: Sequence[str]
                     ) -> list[Initiator] | None:
-        """Records of initiators in any spelling, which is then known.
+        """Records of initiators in any spelling, which is remembered.
 
-        One call. None if the array lists none.
+        One call. None if the array cannot list initiators.
         """
         listed = self.listed()
         if listed is None:
@@ -91,7 +91,7 @@ class Initiators:
                  ) -> list[Initiator]:
         """Records of initiators at these hosts. One call for each host.
 
-        None, and no call, where a host has only one initiator.
+        Empty, without a call, if a host has only one initiator (iSCSI).
         """
         if not self.several:
             return []
@@ -117,7 +117,7 @@ class Initiators:
         return None if found is None else self.by_host(found)
 
     def _records_of(self, hosts: Iterable[int]) -> list[Initiator] | None:
-        """Records of their initiators; None if the array does not tell."""
+        """Records of hosts' initiators; None if the array cannot show them."""
         refs = [self._client.hosts.ref(host) for host in hosts]
         try:
             return self._records.search(rest.query.one_of('host', refs))
@@ -142,7 +142,7 @@ class Initiators:
 
     def _ours(self, initiators: Sequence[str],
               records: list[Initiator]) -> list[Initiator]:
-        """Compare again: a foreign record would map to another host."""
+        """Compare again: a foreign record would lead to another host."""
         names = {i.lower() for i in initiators}
         return [r for r in records if self.name(r).lower() in names]
 
@@ -204,9 +204,9 @@ class Initiators:
         return next(iter(self.search([name]) or ()), None)
 
     def _verify_record(self, host: int, record: int, name: str) -> None:
-        """Check that a record is still that of an initiator, and free.
+        """Check that a record is still that of an initiator.
 
-        It may be the host's already.
+        It must belong to the host already, or to none.
 
         :raises OtherObject: it is not (OBJ-7), or the array cannot show it
         """
@@ -232,15 +232,16 @@ class Initiators:
     def remove(self, host: int, records: Mapping[str, int],
                outcome: rest.OutcomeCheck | None = None
                ) -> rest.Refused | None:
-        """Delete records of a host's initiators, by name.
+        """Delete the records of a host's initiators.
 
-        As many calls as to add them. Where the array does not delete them they
-        stay, and the host is deleted with them, as the in-tree driver does. So
-        do those that may be another host's, or another initiator's, since a
-        reply was lost (OBJ-7).
+        As many calls as to add them. If the array does not delete initiators
+        they stay, and the host is deleted with them, as in the in-tree driver.
+        After a lost reply, records that may be another host's or another
+        initiator's by now (OBJ-7) stay, too.
 
+        :param records: ids of the records, by name of the initiator
         :param outcome: whether replies were lost since the initiators were
-            seen; unknown afterwards if one was
+            seen; open afterwards if one was
         :returns: the array's refusal, if it refused
         """
         try:
@@ -265,11 +266,11 @@ class Initiators:
                   ) -> dict[str, int]:
         """Records of initiators that a host has just been given. One call.
 
-        One that does not show yet (OBJ-6), or never does, is known by the id
-        in the reply, unless that is seen to be another's (OBJ-7), in one more
-        call for each.
+        One that does not show yet (OBJ-6), or never does, is identified by the
+        id in the reply, unless that is seen to be another's (OBJ-7). This
+        takes one more call for each.
 
-        :param made: by name: that id, if there was a reply
+        :param made: by name: the id in the reply, None without a reply
         """
         shown = {name.lower(): record
                  for name, record in (self.of_host(host) or {}).items()}

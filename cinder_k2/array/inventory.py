@@ -72,7 +72,7 @@ class FoundVolume:
              f'session of its volume group {self.group.name}'),
             (self.volume.read_only, 'it is read-only: make it writable'),
             (self._untold, f'the array does not show its {self._untold}, or '
-             'in a form that cannot be read'),
+             'shows it in a form that cannot be read'),
             (not self.can_be_noted, 'its name, or that of its volume group, '
              'has square brackets: rename it'))
         return [reason for against, reason in checks if against]
@@ -94,7 +94,7 @@ class FoundVolume:
 
     @property
     def can_be_noted(self) -> bool:
-        """Whether its original names fit into tags."""
+        """Whether its names, and its group's, can be stored in tags."""
         return not set('[]') & set(self.volume.name + self.group.name)
 
 
@@ -103,7 +103,7 @@ class FoundSnapshot:
     """A snapshot, and what decides whether Cinder may manage it.
 
     :ivar images: its volsnaps, one for each volume that it holds (SNP-11)
-    :ivar is_kept: Cinder deleted it, and clones need it
+    :ivar is_kept: its deletion is deferred
     """
 
     snapshot: rest.Snapshot
@@ -152,7 +152,7 @@ class Inventory:
         self._client = client
 
     def volumes(self) -> list[FoundVolume]:
-        """All volumes but internal ones. Three calls and more pages."""
+        """All volumes but internal ones. Three calls, more for long lists."""
         groups = {g.ref: g for g in self._client.volume_groups.search()}
         mapped = collections.Counter(
             m.volume for m in self._client.mappings.search())
@@ -163,7 +163,7 @@ class Inventory:
                 and not naming.is_internal(volume.name)]
 
     def snapshots(self) -> list[FoundSnapshot]:
-        """All snapshots but internal ones. Three calls and more pages."""
+        """All snapshots but internal ones. Calls as for ``volumes``."""
         kept = {g.ref: deferred_deletion.ids_of(g).snapshots
                 for g in self._client.volume_groups.search()}
         images = collections.defaultdict(list)
@@ -235,8 +235,9 @@ class Inventory:
     def snapshot(self, reference: Reference, group: int) -> FoundSnapshot:
         """The snapshot that an operator refers to. Three calls.
 
-        :param group: where to look for a short name
-        :raises NotManageable: there is none
+        :param group: id of the volume group in which a short name counts
+        :raises NotManageable: there is none, or the array does not show its
+            volume group
         """
         ref = self._client.volume_groups.ref(group)
         found = self._snapshot_numbered(reference.id, ref) if (
@@ -259,13 +260,13 @@ class Inventory:
 
     def _snapshot_numbered(self, number: int, group: rest.Ref
                            ) -> rest.Snapshot | None:
-        """Includes those of other groups if the array reads them by id."""
+        """Find it by id, also in another group if the array reads by id."""
         return (_live(self._client.snapshots, number, volume_group=group)
                 or _live(self._client.snapshots, number))
 
     def _snapshot_named(self, name: str, group: rest.Ref
                         ) -> rest.Snapshot | None:
-        """Full names have a colon (SNP-1); short ones might, too."""
+        """Find it by name; full names have a colon (SNP-1), short ones may."""
         short = name.rpartition(':')[2]
         full = next((s for s in self._client.snapshots.search(
             short_name=short) if s.name == name), None) if (

@@ -27,10 +27,10 @@ _PATIENCE = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Unmapped:
-    """What was mapped to a host before.
+    """What unmapping a volume from a host has found.
 
-    :ivar found: the volume was mapped to the host itself
-    :ivar busy: other volumes are
+    :ivar found: the volume was mapped to the host itself, not to its group
+    :ivar busy: other volumes are still mapped to the host itself
     """
 
     found: bool
@@ -55,6 +55,7 @@ class Mappings:
             before requesting it (MAP-8)
         :param verify: called when the reply is lost; raises rest.OtherObject
             if the id is another host's by now (OBJ-7)
+        :raises WaitTimeout: the array shows no LUN within ten seconds
         """
         ref = self._client.hosts.ref(host)
         if look_first:
@@ -82,12 +83,12 @@ class Mappings:
               shared: bool = False) -> Unmapped:
         """Unmap a volume from a host. Two calls in the normal case.
 
-        All mappings of the pair are removed.
+        All mappings of the volume to the host are removed.
 
-        :param volume: None if the array has lost it, so that only the rest of
-            the result matters
+        :param volume: None if the array no longer has it; then only ``busy``
+            of the result matters
         :param shared: concurrent operations unmap other volumes from the host,
-            so whether it has volumes is checked at the end, in one more call
+            so ``busy`` is determined at the end, in one more call
         """
         ref = self._client.hosts.ref(host)
         mappings, complete = self._client.mappings.some(host=ref)
@@ -98,15 +99,15 @@ class Mappings:
                                                 volume=volume.mappable)
         if volume:
             self._delete(ours, ref, volume)
-        # Entries of a view's volsnaps are removed with the view's own (MAP-4),
-        # and if they are foreign, so is that.
+        # Entries of volsnaps do not count: those of this view are removed with
+        # its own entry (MAP-4), and another view has an entry of its own.
         gone = {m.id for m in ours}
         others = [m for m in mappings if m.id not in gone]
         busy = not complete or any(
             m.volume and m.volume.resource != 'volsnaps' for m in others)
         if not busy and any(m.volume is None for m in others):
-            # The array does not show whether these were removed with the
-            # view's.
+            # The array does not show whether these entries were removed with
+            # that of the view.
             busy = self.is_mapped(host)
         if busy and shared:
             busy = self.is_mapped(host)
@@ -138,7 +139,7 @@ class Mappings:
         """The mappings of volumes or views. One call."""
         found = self._client.mappings.search(
             rest.query.one_of('volume', mappable))
-        # The requested one, where the array does not show it.
+        # Add the volume, where the array does not show it.
         return [dataclasses.replace(mapping, volume=mappable[0])
                 if mapping.volume is None and len(mappable) == 1 else mapping
                 for mapping in found]
@@ -147,7 +148,7 @@ class Mappings:
                 groups_too: bool = True) -> dict[int, list[rest.Mapping]]:
         """Sort mappings by their hosts.
 
-        :param groups_too: remove those of host groups, in one more call
+        :param groups_too: delete the mappings of host groups, in one more call
         :returns: by id of the host: its mappings
         """
         hosts: dict[int, list[rest.Mapping]] = {}
@@ -162,7 +163,7 @@ class Mappings:
         return hosts
 
     def mapped(self, volumes: Iterable[int]) -> set[int]:
-        """Those of the volumes that a host or host group has. One call.
+        """The volumes that are mapped to a host or host group. One call.
 
         All of them if the array does not show which.
         """
@@ -175,7 +176,7 @@ class Mappings:
             for mapping in mappings})
 
     def hosts_in_use(self, hosts: Iterable[int]) -> set[int]:
-        """The hosts that have volumes. One call.
+        """The hosts to which something is mapped. One call.
 
         All of them if the array does not show which.
         """
@@ -184,7 +185,7 @@ class Mappings:
     def _mapped(self, field: str, refs: Iterable[rest.Ref]) -> set[int]:
         """The values that a field of some mapping has, or may have.
 
-        One more call for each that a part of the list does not show.
+        One call, and one more for each value missing from a partial list.
         """
         refs = set(refs)
         mappings, complete = self._client.mappings.some(
@@ -203,8 +204,9 @@ class Mappings:
                 volume: objects.ArrayVolume) -> None:
         """Remove mappings of a volume to a host or host group.
 
-        After a lost reply they are looked up by both, whatever it shows: an id
-        may be another mapping's by then (OBJ-7).
+        After a lost reply they are looked up by host and volume, whether or
+        not the array has shown both: an id may be another mapping's by then
+        (OBJ-7).
         """
         for mapping in mappings:
             self._client.mappings.delete(mapping.id, host=host,
@@ -216,9 +218,12 @@ class Mappings:
 
     def _lun(self, volume: objects.ArrayVolume, mapping: rest.Mapping,
              host: rest.Ref) -> int:
-        """The LUN; for a view it is on another entry, possibly later.
+        """The LUN of a mapping; that of a view is in another entry (MAP-3).
+
+        That entry may show later (OBJ-6).
 
         :param host: the host or host group that was mapped to
+        :raises WaitTimeout: the array shows no LUN within ten seconds
         """
         if mapping.lun is not None and volume.view is None:
             return mapping.lun

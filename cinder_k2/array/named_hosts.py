@@ -35,7 +35,7 @@ class NamedHosts:
     """Hosts by their names and by similar names.
 
     :param records: the array's records of their initiators
-    :param known: where the hosts that are found are stored
+    :param known: cache of the hosts that are found
     """
 
     def __init__(self, client: rest.Client, records: initiators.Initiators,
@@ -49,9 +49,10 @@ class NamedHosts:
                ) -> host_identity.HostInitiators:
         """Find a host by the names that drivers give to hosts.
 
-        Its initiators are compared where the array shows them; an empty one
-        of its own name is found only if no other one has them. Calls as for
-        ``candidates``, and one if it is this driver's and shows its name only.
+        Its initiators are compared if the array shows them. A host with its
+        own name but without initiators is found only if no other host has
+        them. Calls as for ``candidates``, and one more if the array shows only
+        the name of a host of this driver.
         """
         empty: host_identity.HostInitiators | None = None
         for host, shown in self.candidates(sought, names):
@@ -68,10 +69,11 @@ class NamedHosts:
 
     def owners(self, sought: host_identity.Sought
                ) -> dict[int, dict[str, int]]:
-        """The host of one of the names, and its initiators, if shown.
+        """Find the host with one of the names, and its initiators, if shown.
 
-        Also an empty one of its own name, which a killed service left, if
-        another one has the initiators. Calls as for ``candidates``.
+        A host with its own name but without initiators, which a killed
+        service left, is included, and the search continues. Calls as for
+        ``candidates``.
         """
         owners: dict[int, dict[str, int]] = {}
         for host, shown in self.candidates(sought,
@@ -83,10 +85,10 @@ class NamedHosts:
 
     def candidates(self, sought: host_identity.Sought, names: Iterable[str]
                    ) -> Iterator[tuple[rest.Host, dict[str, int] | None]]:
-        """Hosts of these names that are not seen to be others.
+        """Yield hosts with these names, except those seen to be other hosts.
 
-        With their initiators, None where the array does not show them. One
-        call for each name, and one for each host that has it.
+        With their initiators, None if the array does not show them. One call
+        for each name, and one for each host that has it.
         """
         for name in names:
             host = self._client.hosts.find(name=name)
@@ -102,10 +104,10 @@ class NamedHosts:
 
     def _as_named(self, sought: host_identity.Sought, host: rest.Host
                   ) -> host_identity.HostInitiators:
-        """A host of which the array shows the name only.
+        """Describe a host of which the array shows only the name.
 
         If it is this driver's and mapped, it has its initiators: mapping is
-        the last step. If it is not mapped, some may be missing, since a
+        always the last step. If it is not mapped, some may be missing, since a
         service may have been killed.
         """
         if (self._known.is_registered(host)
@@ -161,7 +163,7 @@ class NamedHosts:
                 and sought.may_have(self._last_name(ref.id))}
 
     def _last_name(self, host: int) -> str:
-        """The name of a host when it was last seen; none if it is gone."""
+        """The name of a host when it was last seen; '' if it is gone."""
         try:
             return self._known.get(host).name
         except rest.NotFound:

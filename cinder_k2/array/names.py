@@ -16,7 +16,7 @@ from cinder_k2 import rest
 
 
 class Names:
-    """Names of volumes and of their groups; both may be mapped (VG-9)."""
+    """Renames volumes and their groups, even while mapped (VG-9)."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client

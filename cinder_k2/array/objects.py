@@ -22,8 +22,8 @@ from cinder_k2 import rest
 class ArrayVolume:
     """The array's objects for one volume: a volume or a view.
 
-    All fields are ids on the array. Exactly one of ``volume`` and ``view``
-    is set (never both, never none).
+    Numbers are ids on the array. Exactly one of ``volume`` and ``view`` is
+    set.
 
     :ivar group: the volume group; the source's if a view backs the volume
     :ivar volume: id in ``/volumes``
@@ -35,11 +35,11 @@ class ArrayVolume:
     :ivar parent: the snapshot it was made from, which the array must keep as
         long as the clone exists (CLN-4, SNP-9); None for a full volume
     :ivar parent_group: the volume group of that snapshot, for a thin clone
-    :ivar hidden_parent: that snapshot was made only for this clone
+    :ivar hidden_parent: ``parent`` was made only for this clone
     :ivar has_clones: clones were made from it at some time, so the array may
         hold objects that Cinder does not show: check before deleting
-    :ivar shared: other volumes may be in its group, that of a consistency
-        group
+    :ivar shared: its group may contain other volumes, as that of a consistency
+        group does
     :ivar flattening: a view that is to be replaced by a volume with its data,
         or such a volume while the view has yet to be deleted
     :ivar regrouping: it is being moved to another group, or was when its
@@ -69,7 +69,7 @@ class ArrayVolume:
 
     @property
     def source_group(self) -> int:
-        """The group of its parent."""
+        """The volume group of the snapshot that it was made from."""
         return self.parent_group or self.group
 
     @property
@@ -106,9 +106,9 @@ class ArrayVolume:
 
 @dataclasses.dataclass(frozen=True)
 class NamedVolume:
-    """What backs a volume, and by which names to find it again (OBJ-7).
+    """An array volume or view, and names by which to find it (OBJ-7).
 
-    :ivar names: those that the volume or view may have
+    :ivar names: names that it may have
     """
 
     backing: ArrayVolume
@@ -117,10 +117,10 @@ class NamedVolume:
 
 @dataclasses.dataclass(frozen=True)
 class SourceNames:
-    """By which names to find what a managed snapshot is of (OBJ-7).
+    """Names by which to find the source of a managed snapshot (OBJ-7).
 
-    :ivar volumes: those that the volume or view may have
-    :ivar groups: those that the volume's group may have
+    :ivar volumes: names that the volume or view may have
+    :ivar groups: names that the volume's group may have
     """
 
     volumes: tuple[str, ...] = ()
@@ -139,13 +139,13 @@ class ArraySnapshot:
     :ivar has_clones: volumes were made from it at some time: check before
         deleting
     :ivar shared: it may hold images of other volumes too
-    :ivar named: digest of its original name, if it was managed and so keeps
-        that; None for one created by Cinder, and for one managed before
-        digests were stored
+    :ivar named: digest of the name of a managed snapshot, which keeps its
+        original name; None for one created by Cinder, and for one managed
+        before digests were stored
     :ivar since: seconds since the epoch when Cinder's row was created; comes
         from the row and is not stored
-    :ivar source: the names of its source, for one with ``named``; they come
-        from the row, too
+    :ivar source: the names of its source, needed if ``named`` is set; they
+        come from the row, too
     """
 
     snapshot: int

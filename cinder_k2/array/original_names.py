@@ -46,7 +46,7 @@ class OriginalNames:
     def undo_group(self, group: rest.VolumeGroup, name: str) -> None:
         """Undo ``adopt_group``.
 
-        :param name: the one that it was given
+        :param name: the name that ``adopt_group`` gave it
         """
         self._client.volume_groups.update(
             group.id, names=[name, group.name], name=group.name,
@@ -70,7 +70,7 @@ class OriginalNames:
     def undo_volume(self, volume: rest.Volume, name: str) -> None:
         """Undo ``adopt_volume``, except for the size.
 
-        :param name: the one that it was given
+        :param name: the name that ``adopt_volume`` gave it
         """
         self._client.volumes.update(
             volume.id, names=[name, volume.name], name=volume.name,
@@ -79,8 +79,12 @@ class OriginalNames:
     def restore(self, name: str, group_name: str) -> None:
         """Restore the original names of the volume and the group.
 
-        Without a tag the name stays, and also, with a warning, if another
-        object has the original name meanwhile. Four calls.
+        An object without a tag keeps its name. So does one whose original
+        name another object has by now; this is logged as a warning. Four
+        calls.
+
+        :param name: current name of the volume
+        :param group_name: current name of the group
         """
         volume = self._client.volumes.find(name=name)
         if volume is not None:

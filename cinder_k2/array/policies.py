@@ -17,9 +17,9 @@ from cinder_k2 import rest
 
 
 def find(client: rest.Client, name: str, option: str) -> int:
-    """Id of a retention policy. One call.
+    """Id of the retention policy with a name. One call.
 
-    :param option: the option with its name in cinder.conf, for the error
+    :param option: the option in cinder.conf that has the name, for the error
     :raises ArrayNotSupported: the array has no policy of that name
     """
     policy = client.retention_policies.find(name=name)

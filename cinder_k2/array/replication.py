@@ -49,8 +49,8 @@ FAILED_OVER = 'failed_over'
 #: Name of the retention policy if the operator does not choose one (REP-2).
 POLICY = 'Replication_Retention'
 
-# The trigger text of replication snapshots that take_snapshots took, and of
-# their copies on the other array (SNP-14).
+# Trigger texts: of the copies of replication snapshots on the other array
+# (SNP-14), and of the snapshots themselves if take_snapshots took them.
 _COPIED = 'Replication_API'
 _BY_API = 'api'
 _TAKEN = (_BY_API, _COPIED)
@@ -58,7 +58,7 @@ _TAKEN = (_BY_API, _COPIED)
 # Booleans in replication are sent as text, as the in-tree driver does.
 _FALSE = 'False'
 
-# More names than this are read with all others of their type.
+# For more names than this, all objects whose names begin alike are read.
 _FEW = 200
 # Seconds for calls in addition to the time waited.
 _MARGIN = 60.0
@@ -76,7 +76,7 @@ class Session:
     :ivar why: why it is suspended; empty if the array gives no reason
     :ivar generation: the last generation that arrived
     :ivar progress: percent of the snapshot that is being copied
-    :ivar copying: whether one is, or may be (REP-14)
+    :ivar copying: whether a snapshot is being copied, or may be (REP-14)
     :ivar peer_session: id of the session on the other array
     :ivar peer: id of this array's record of the other one
     :ivar rpo: seconds between two copies
@@ -98,7 +98,7 @@ class Session:
     def has_arrived(self, generation: int) -> bool:
         """Whether a replication snapshot is on the other array (REP-14).
 
-        So are all that arrived before a later one.
+        Snapshots arrive in order, so it is if a later one has arrived.
         """
         if self.generation is None or self.generation < generation:
             return False
@@ -108,8 +108,8 @@ class Session:
     def is_half_of(self, other: 'Session') -> bool:
         """Whether a session of the other array is the other side of this one.
 
-        As far as they show it. Names do not prove it: a former target may
-        still have its side of an earlier session.
+        As far as the ids of their peers show. Names do not prove it: a former
+        target may still have its side of an earlier session.
         """
         return (self.peer_session in (None, other.id)
                 and other.peer_session in (None, self.id))
@@ -127,7 +127,7 @@ class ReplicationSnapshot:
 class Copy:
     """A volume that receives the data of another.
 
-    :ivar size: in KiB when it was read; None if it was not told
+    :ivar size: KiB when it was read; None if the array did not show it
     """
 
     volume: int
@@ -152,7 +152,7 @@ class Replication:
         self._peers = cache.Cache()
 
     def check(self) -> None:
-        """Look the retention policy up. One call.
+        """Look up the retention policy. One call.
 
         :raises ArrayNotSupported: the array has no policy of that name
         """
@@ -164,8 +164,8 @@ class Replication:
         """Id of this array's record of another one. One call, then none.
 
         :param address: the other's management address
-        :param backend_id: the other's name, if the address is not known
-            here
+        :param backend_id: the other's name, by which it is found if this array
+            does not know the address
         :raises ArrayNotSupported: the arrays do not know each other
         """
         return self._cache.get(('peer', address, backend_id),
@@ -190,11 +190,13 @@ class Replication:
 
     def create_session(self, name: str, *, peer: int, group: int, rpo: int,
                        peer_group_name: str, peer_session_name: str) -> int:
-        """Create a session; it is idle, and its peer has a group (REP-1).
+        """Create an idle session, and with it a group on the peer (REP-1).
 
         One of that name for the same group, which a killed service left, is
         taken over.
 
+        :param peer: as ``peer`` returns it
+        :param group: id of the volume group on this array
         :param rpo: seconds, 60 or a multiple of 300 (REP-4)
         :returns: the session's id
         :raises Refused: the array creates none, for example because it does
@@ -228,12 +230,15 @@ class Replication:
         return self._seen(found).id
 
     def add_volume(self, session: int, volume: int, peer_name: str) -> int:
-        """Let the peer create a counterpart of a volume.
+        """Let the peer create the copy of a volume.
 
         One that a killed service created is taken over.
 
-        :param peer_name: its name on the peer
-        :returns: its id; 0 where the array does not show it
+        :param session: id of the session
+        :param volume: id of the volume on this array
+        :param peer_name: name of the copy on the peer
+        :returns: id of the pair in ``/replication/peer_volumes``; 0 where the
+            array does not show it
         """
         ref = self._client.volumes.ref(volume)
         try:
@@ -247,9 +252,9 @@ class Replication:
             return self._taken_over(peer_name, ref, refusal)
 
     def remove_volume(self, volume: int) -> bool:
-        """Remove the pair of a volume; the peer's volume stays.
+        """Remove the pair of a volume and its copy; the copy stays.
 
-        :returns: False if there was none
+        :returns: False if there was no pair
         """
         ref = self._client.volumes.ref(volume)
         return any([
@@ -269,7 +274,7 @@ class Replication:
         return found.id
 
     def _explain(self, refusal: rest.Refused, peer: int) -> None:
-        """Add the state that the array reports of its link, if not "ok"."""
+        """Add the state of the link to a refusal, if it is not "ok"."""
         try:
             trouble = self.link_trouble(peer)
         except (rest.NotOffered, rest.NotFound):
@@ -314,13 +319,13 @@ class Replication:
         return found
 
     def get_many(self, sessions: Collection[int]) -> dict[int, Session]:
-        """The existing ones of the sessions. Few calls."""
+        """The sessions that exist, by id. Few calls."""
         return {found.id: self._seen(found) for found in
                 self._client.replication_sessions.search(
                     rest.query.one_of('id', sessions))}
 
     def all(self) -> list[Session]:
-        """All sessions of the array. One call and more pages."""
+        """All sessions of the array. One call, more for a long list."""
         return [self._seen(found) for found in
                 self._client.replication_sessions.search()]
 
@@ -335,10 +340,10 @@ class Replication:
                 for found in self._named(self._client.volumes, names)}
 
     def sizes_of(self, names: Collection[str]) -> dict[int, int]:
-        """Sizes in KiB of volumes, by id, as far as told. Few calls.
+        """Sizes in KiB of volumes, by id, as far as shown. Few calls.
 
-        :param names: of the volumes: an array that serves known requests
-            only finds them by these, but not by their ids
+        :param names: names of the volumes; an array that serves only known
+            requests finds them by these, but not by their ids
         """
         return {found.id: found.size
                 for found in self._named(self._client.volumes, names)
@@ -388,7 +393,7 @@ class Replication:
 
     def _command_by_name(self, session: Session, state: str,
                          refusal: rest.Refused) -> Session:
-        """The same with the name, which the array may require (section 14)."""
+        """Send a command with the name, which may be required (section 14)."""
         try:
             return self._seen(self._client.replication_sessions.update(
                 session.id, names=[session.name], name=session.name,
@@ -404,7 +409,7 @@ class Replication:
         another name: that is another's by then (OBJ-7).
 
         :param sessions: by id: the name
-        :returns: the failed ones: id, and why
+        :returns: by id: why it failed; without those that succeeded
         """
         refused = self._client.replication_sessions.update_many(
             {session: {'state': state} for session in sessions}, sessions)
@@ -436,7 +441,8 @@ class Replication:
     def delete(self, session: Session, *, look_first: bool = False) -> bool:
         """Delete a session that is idle; False if it was gone.
 
-        :param look_first: its id may be another's by now (OBJ-7)
+        :param look_first: its id may be another's by now (OBJ-7), so that its
+            name is checked first
         """
         return self._client.replication_sessions.delete(
             session.id, names=[session.name],
@@ -445,7 +451,7 @@ class Replication:
     # Waiting for states
 
     def insist(self, command: Callable[[], None], timeout: float = 60) -> None:
-        """Repeat a command that the array refuses.
+        """Repeat a command every five seconds while the array refuses it.
 
         :raises Refused: it still does after ``timeout`` seconds
         """
@@ -459,7 +465,7 @@ class Replication:
         :param names: names that it may have, any if empty
         :param role: wait for this role, too
         :raises NotFound: it is gone, and its id may be another's (OBJ-7)
-        :raises ReplicationTimeout: it does not get there within ``timeout``
+        :raises ReplicationTimeout: it is not in that state after ``timeout``
             seconds
         """
         wanted = state if role is None else f'{state} as {role}'
@@ -482,8 +488,9 @@ class Replication:
     def await_size(self, name: str, size: int, timeout: float = 60) -> bool:
         """Wait until the array has grown a copy. Usually one call.
 
+        :param name: name of the copy on this array
         :param size: KiB
-        :returns: False if it is smaller after ``timeout`` seconds
+        :returns: False if it is still smaller after ``timeout`` seconds
         """
         def has_grown() -> bool:
             return any(found >= size
@@ -503,7 +510,7 @@ class Replication:
                        ) -> dict[int, ReplicationSnapshot]:
         """Take a replication snapshot of each session, in few calls.
 
-        :param sessions: those that are in sync, with role SOURCE
+        :param sessions: sessions that are in sync, with role SOURCE
         :returns: by id of the session (REP-13); those that the array refuses
             are missing, and logged
         """
@@ -511,7 +518,7 @@ class Replication:
                 for session, snapshot in self._take(list(sessions))}
 
     def delete_snapshots(self, group: int) -> None:
-        """Delete snapshots of a group taken by replication, not Cinder's.
+        """Delete the replication snapshots of a group, but not Cinder's.
 
         For a group whose session is gone. Two calls.
         """
@@ -519,9 +526,9 @@ class Replication:
             *_identities(self._snapshots([group])))
 
     def delete_taken(self, groups: Collection[int]) -> None:
-        """Delete snapshots by take_snapshots, on either side. Few calls.
+        """Delete what take_snapshots took, or its copies. Few calls.
 
-        Those that the array takes by itself stay, and those that it needs.
+        Snapshots that the array takes by itself stay, and those that it needs.
 
         :param groups: volume groups whose sessions may run
         """
@@ -540,7 +547,7 @@ class Replication:
                       if not is_of_replication(found))
 
     def views_of_taken(self, group: int) -> list[str]:
-        """Names of foreign views of snapshots that a session took.
+        """Names of the views of a group's replication snapshots.
 
         One call.
         """
@@ -604,8 +611,8 @@ class Replication:
                names: Collection[str]) -> Iterable[R]:
         """Objects that have one of the names.
 
-        Many names need many requests, so then all with the same prefix are
-        read.
+        Many names need many requests, so all objects whose names begin alike
+        are read then.
         """
         if len(names) > _FEW:
             with contextlib.suppress(rest.NotOffered, rest.Incomplete):
@@ -624,14 +631,15 @@ class Replication:
                 found += collection.search(rest.query.prefix('name', begin))
             except rest.Unproven:
                 unproven.append(begin)
-        # A later result of another thread shows that there is none of these.
+        # A search for another prefix may have proved by now that such searches
+        # work, so that an empty result counts.
         for begin in unproven:
             found += collection.search(rest.query.prefix('name', begin))
         return [each for each in found if each.name in wanted]
 
     def _take(self, sessions: Sequence[Session]
               ) -> list[tuple[Session, rest.Snapshot]]:
-        """Halve the list until the refused ones are found."""
+        """Take snapshots; halve the list until the refused ones are found."""
         try:
             return list(zip(sessions, self._post(sessions), strict=True))
         except (rest.Refused, rest.NotFound) as refusal:
@@ -644,7 +652,7 @@ class Replication:
         return self._take(sessions[:half]) + self._take(sessions[half:])
 
     def _post(self, sessions: Sequence[Session]) -> list[rest.Snapshot]:
-        """Take one of each session; after a lost reply, look for it first."""
+        """Take one of each session. After a lost reply, look for it first."""
         items: list[dict[str, typing.Any]] = [{
             'replication_session':
                 self._client.replication_sessions.ref(session.id),
@@ -655,13 +663,13 @@ class Replication:
         try:
             return self._client.snapshots.create_many(items, finds)
         except rest.BadReply:
-            # It does not show; one more does no harm.
+            # A snapshot may exist but does not show; one more does no harm.
             return self._client.snapshots.create_many(items, finds)
 
     def _generations(self, sessions: Sequence[Session]) -> dict[int, int]:
         """The latest generation of each group. One call.
 
-        Missing for groups of which the array does not show them.
+        Empty if the array does not show all of them.
         """
         latest = {session.group: session.generation or 0
                   for session in sessions if session.group is not None}
@@ -681,10 +689,13 @@ class Replication:
 
     def _later(self, session: Session, before: Mapping[int, int]
                ) -> rest.Snapshot | None:
-        """Find a snapshot that anyone requested since then. One call.
+        """Find a later snapshot that was taken on request. One call.
 
-        It holds everything that was written before. Not one that the array
-        takes by itself: that may have been older, and have shown late (OBJ-6).
+        It holds everything that was written before the request. Snapshots
+        that the array takes by itself do not count: one may be older and have
+        shown late (OBJ-6).
+
+        :param before: as ``_generations`` returns it
         """
         if session.group is None or session.group not in before:
             return None

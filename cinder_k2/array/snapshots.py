@@ -41,7 +41,7 @@ class Snapshots:
         self._cache = cache.Cache()
 
     def check(self) -> None:
-        """Look the retention policy up. One call.
+        """Look up the retention policy. One call.
 
         :raises ArrayNotSupported: the array has no policy of that name
         """
@@ -63,8 +63,13 @@ class Snapshots:
         """Make a writable view of a snapshot (SNP-5).
 
         :param lasting: it will back a volume, so the array must not delete it
-            by itself (SNP-4); otherwise it is for one operation
-        :raises Refused: among others, the array cannot be prevented from that
+            by itself (SNP-4); otherwise it is a temporary view
+        :raises Refused: the array does not create the view, or does not accept
+            ``is_auto_deleteable``
+        :raises StrategyUnknown: the array ignores that field, so it may delete
+            a lasting view by itself; the view is deleted
+        :raises ObjectMissing: the view has no volsnap of the volume; the view
+            is deleted
         """
         view = self._create(name, snapshot.ref, (
             _LASTING_VIEW if lasting else _TEMPORARY_VIEW))
@@ -104,7 +109,7 @@ class Snapshots:
 
     def find_many(self, names: Collection[str]
                   ) -> dict[str, objects.ArraySnapshot]:
-        """The existing ones of the snapshots, by short name. Few calls."""
+        """The snapshots that exist, by short name. Few calls."""
         return {snapshot.short_name: _snapshot_backing(snapshot)
                 for snapshot in self._client.snapshots.search(
                     rest.query.one_of('short_name', names))
@@ -140,8 +145,8 @@ class Snapshots:
 
         :param names: short names that it may have, if known
         :raises StillMapped: it is a view, and mapped (SNP-9)
-        :raises ObjectInUse: views, snapshots or thin clones of it live (SNP-9,
-            CLN-4); the text names them
+        :raises ObjectInUse: there are views, snapshots or thin clones of it
+            (SNP-9, CLN-4); the text names them
         """
         try:
             return self._delete(snapshot, group, names)
@@ -154,7 +159,8 @@ class Snapshots:
                       names: Sequence[str] = ()) -> bool:
         """Delete the hidden snapshot of a clone that was just deleted.
 
-        The clone's deletion may still be going on (VOL-17).
+        The array may still be deleting the clone (VOL-17), so a refused
+        deletion is retried for ten seconds.
 
         :param names: as for ``delete``
         """
@@ -162,7 +168,7 @@ class Snapshots:
             self._client, lambda: self._delete(snapshot, group, names))
 
     def is_hidden(self, snapshot: int, group: int) -> bool:
-        """Whether an id is that of a snapshot made for a clone. One call.
+        """Whether an id is that of a hidden snapshot. One call.
 
         The id may be another object's by now (OBJ-7).
         """
@@ -179,7 +185,7 @@ class Snapshots:
         """Check that nothing on the array needs a snapshot or view of a group.
 
         :raises StillMapped: it is a view, and mapped
-        :raises ObjectInUse: views, snapshots or thin clones of it live
+        :raises ObjectInUse: there are views, snapshots or thin clones of it
         """
         ref = self._client.snapshots.ref(snapshot)
         volumes.check_unmapped(self._client, ref)
@@ -195,7 +201,7 @@ class Snapshots:
                                          'is needed by thin clones.')
 
     def size(self, snapshot: objects.ArraySnapshot) -> int | None:
-        """KiB of all volumes in a snapshot, at the time it was taken."""
+        """Size in KiB of all volumes in a snapshot, as it was taken."""
         return self._client.snapshots.get(
             snapshot.snapshot, volume_group=self._client.volume_groups.ref(
                 snapshot.group)).volsnaps_provisioned_capacity

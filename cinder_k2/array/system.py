@@ -39,14 +39,15 @@ class System:
         self._client = client
         self._cache = cache.Cache()
         self._meter = array_usage.UsageReader(client)
-        # The last known ids; empty before the first.
+        # The array's id as ``check`` or ``usage`` last read it; empty before.
         self.known_id = ''
         self._named: rest.SystemState | None = None
 
     def check(self) -> None:
         """Check whether the array is usable at all. One call.
 
-        :raises ArrayNotSupported: its REST API is older than 2.2.0
+        :raises ArrayNotSupported: its REST API is older than 2.2.0, or it
+            reports neither its system id nor its target name
         """
         state = self._remember(self._client.system_state())
         if not _identity(state):
@@ -85,9 +86,9 @@ class System:
         return [port.pwwn for port in self.fc_ports()]
 
     def healthy_fc_wwpns(self) -> list[str]:
-        """The healthy ports in order; all ports if none is.
+        """WWPNs of the healthy FC ports, in order; of all ports if none is.
 
-        A port with another status than "ok" is logged once.
+        A port with a status other than "ok" is logged once.
         """
         ports = self.fc_ports()
         for port in ports:
@@ -124,7 +125,7 @@ class System:
         if numbers is None:
             if TOLD.is_first((self._client.address, 'version', version)):
                 LOG.warning(
-                    'The array at %(address)s tells its REST API version as '
+                    'The array at %(address)s reports its REST API version as '
                     '%(version)s, which cannot be read; the driver needs '
                     '%(minimum)s or later. The array is used nevertheless.',
                     {'address': self._client.address,
@@ -153,8 +154,8 @@ class System:
         if TOLD.is_first((self._client.address, port.pwwn, port.status)):
             LOG.warning(
                 'FC port %(port)s of the array at %(address)s has status '
-                '%(status)s, not ok. What that means is not known; hosts are '
-                'told of the port only while no port is ok.',
+                '%(status)s, not ok. What that means is not known; the port '
+                'is offered to hosts only while no port is ok.',
                 {'port': port.pwwn, 'address': self._client.address,
                  'status': f'{port.status:.60}'})
 

@@ -27,22 +27,23 @@ T = TypeVar('T')
 
 # Seconds within which the array shows new objects, and releases deleted ones.
 _PATIENCE = 10.0
-# Seconds for which a restore is watched that was answered with success and
-# does not show: a restore takes only moments (RST-4).
+# Seconds to wait for a restore that was answered with success but does not
+# show in the group: a restore takes only moments (RST-4).
 _RESTORE_TIMEOUT = 10.0
-# The same for one whose replies were lost, on an array that was never seen to
-# restore: as long as any request is waited for, since an array that carries it
-# out later would undo what is written after the copy.
+# The same if the replies were lost, on an array that has never been seen to
+# restore a group. As long as the default of k2_read_timeout: an array that
+# restored the group later would overwrite what was written after the
+# host-assisted copy.
 _DOUBTFUL_RESTORE_TIMEOUT = 60.0
-# The same for one whose reply was late, or was lost by an array that supports
+# The same if the reply was late, or was lost by an array that supports
 # restores.
 _SLOW_RESTORE_TIMEOUT = 300.0
-# Maximum number of reads of the group meanwhile.
+# Maximum number of reads of the group during the wait.
 _LOOKS = 60
 
 
 class Volumes:
-    """Volumes, each alone in its own volume group."""
+    """Volumes and volume groups of one array."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
@@ -67,8 +68,8 @@ class Volumes:
     def is_empty(self, group: int) -> bool:
         """Whether a group has no volumes. One call.
 
-        Not by the array's count, which may include volumes being deleted
-        (VOL-17).
+        The volumes are listed: the array's count of them may include volumes
+        that are being deleted (VOL-17).
         """
         found, complete = self._client.volumes.some(
             volume_group=self._client.volume_groups.ref(group))
@@ -90,8 +91,8 @@ class Volumes:
     def move(self, volume: int, group: int, names: Sequence[str]) -> None:
         """Move a volume into another group (VOL-9, VOL-10).
 
-        One call; one more until the array was seen to move volumes, if its
-        reply does not show the group.
+        One call. One more if the reply does not show the group, until the
+        array has been seen to move a volume.
 
         :param names: names that it may have
         :raises NotOffered: also where the array ignores the request
@@ -121,16 +122,17 @@ class Volumes:
                 before: rest.VolumeGroup) -> None:
         """Restore every volume of a group to a snapshot of it (RST-1).
 
-        One call. If it is unclear whether the array does so, this waits until
-        nothing more is to be expected.
+        One call. If it is unclear whether the array carries out the request,
+        this waits until the result shows, or can no longer be expected.
 
         :param before: the group before the request. After a lost reply the
             request is not repeated if the id is another group's by then
             (OBJ-7).
-        :raises Refused: it holds other volumes, or these at other sizes, or
-            something is mapped (RST-2, RST-3); or the array does not restore
-            groups
-        :raises RestoreUnsettled: it does not reply, and may be working on it
+        :raises Refused: the group has other volumes than the snapshot, or
+            other sizes of them, or a volume is mapped (RST-2, RST-3); or the
+            array does not restore groups
+        :raises RestoreUnsettled: the array does not reply, and may still be
+            working on the request
         """
         known = self._client.capabilities
         outcome = rest.OutcomeCheck(slow=True)
@@ -159,7 +161,7 @@ class Volumes:
 
     def _see_restored(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
                       snapshot: rest.Ref, outcome: rest.OutcomeCheck) -> None:
-        """Check that the array has done what it has not refused.
+        """Check that the array has carried out a restore that it accepted.
 
         :param outcome: if a reply was lost, the group may show the same
             snapshot since an earlier restore
@@ -187,7 +189,7 @@ class Volumes:
                        seconds: float) -> None:
         """Wait for a restore that the array may or may not carry out.
 
-        :raises Refused: it does not
+        :raises Refused: it has not done so within ``seconds``
         """
         if not self._becomes_restored(before, snapshot, seconds):
             raise rest.Refused(
@@ -211,9 +213,10 @@ class Volumes:
     def _watch_failed_restore(self, before: rest.VolumeGroup,
                               snapshot: rest.Ref, error: rest.RestError
                               ) -> None:
-        """Like the slow case, for an array that restored groups before.
+        """As ``_watch_slow_restore``, for an array that has restored groups.
 
-        It may be working on it, but loses the capability if this repeats.
+        The array may be working on the request. If it does not finish, that
+        counts against its capability.
         """
         try:
             self._watch_slow_restore(before, snapshot)
@@ -236,11 +239,11 @@ class Volumes:
             return False
 
     def find(self, *names: str) -> objects.ArrayVolume | None:
-        """The volume of the first existing name, else the view.
+        """The volume or view with the first of the names that exists.
 
-        :returns: None if the array has neither
+        :returns: None if the array has neither a volume nor a view
         :raises GroupNotSupported: the array does not show the group of the
-            volume, and it is not in its own one
+            volume, and has none with the name of the volume's own group
         """
         for name in names:
             volume = self._client.volumes.find(name=name)
@@ -274,10 +277,13 @@ class Volumes:
             volume, volume_group=self._client.volume_groups.ref(group)).size
 
     def has_room(self, name: str) -> bool:
-        """Whether there is room where a volume is, as far as is told.
+        """Whether a volume could grow, as far as the array shows.
 
-        By the free space, and the quota of its group (VOL-11): any quota
-        counts as used up, since nothing here has one. Three calls at most.
+        Free space and the quota of its group are considered (VOL-11). Any
+        quota counts as used up: the driver creates no group with a quota.
+        Three calls at most.
+
+        :param name: name of the volume
         """
         capacity = self._client.capacity()
         if not capacity.free or (capacity.state or '').lower() == 'full':
@@ -393,11 +399,14 @@ def _holder_name(client: rest.Client, holder: rest.Ref | None) -> str:
 
 def patiently(client: rest.Client, act: Callable[[], T],
               timeout: float = _PATIENCE, interval: float = 1.0) -> T:
-    """Repeat what the array refuses for a while.
+    """Repeat a request while the array refuses it.
 
-    Such as to delete an object that an unfinished deletion holds (VOL-17).
+    For example to delete an object that an unfinished deletion still needs
+    (VOL-17).
 
-    :raises rest.Refused: it still does after ``timeout`` seconds
+    :param timeout: seconds after which it is given up
+    :param interval: seconds between two attempts
+    :raises rest.Refused: the array still refuses it after ``timeout``
     """
     last: list[rest.Refused] = []
 
@@ -416,11 +425,11 @@ def patiently(client: rest.Client, act: Callable[[], T],
 
 
 def shown(client: rest.Client, find: Callable[[], T | None]) -> T | None:
-    """What a search finds, also if it was just made and shows late (OBJ-6).
+    """Repeat a search for an object that may be new and show late (OBJ-6).
 
-    No more calls than one search if that finds it.
+    One search if it finds the object at once, else more for ten seconds.
 
-    :returns: None if it does not show: it was never made, or is gone
+    :returns: None if no object shows: it was never created, or is gone
     """
     try:
         return polling.wait_until(find, _PATIENCE, interval=0.5,
@@ -434,18 +443,18 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
                  parent: int | None = None) -> objects.ArrayVolume:
     """Describe a view that backs a volume.
 
-    Its images may show a moment later than the view itself (OBJ-6).
+    Its volsnaps may show a moment later than the view itself (OBJ-6).
 
     :param volume: id of the volume it is an image of (VSN-3), to choose
-        where the group holds several
+        where the view has several volsnaps
     :param group: id of the volume group, if the view might not show it
-    :param parent: id of the snapshot that it is of, likewise
-    :raises ObjectMissing: the view holds no such image
+    :param parent: id of the snapshot that it was made from, likewise
+    :raises ObjectMissing: the view does not have exactly one such volsnap
     """
     def find() -> list[rest.Volsnap]:
         images = client.volsnaps.search(snapshot=view.ref)
         if len(images) == 1 or volume is None:
-            # Whatever it shows as its source (VSN-3).
+            # Accepted whatever source it shows (VSN-3).
             return images
         return [i for i in images
                 if i.source in (None, client.volumes.ref(volume))]

@@ -33,7 +33,7 @@ from cinder_k2 import version
 if TYPE_CHECKING:
     from cinder_k2.cmd import backends as backends_module
 
-# Maximum of seconds for checking an array.
+# Maximum of --timeout and --pause, in seconds.
 _LONGEST = 3600.0
 #: The subcommands, and their help.
 COMMANDS = {
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.former = options.command in DEPRECATED
     if options.former:
         now = DEPRECATED[options.command]
-        print(f'k2-admin: warning: {options.command} is deprecated, its name '
-              f'is {now} now', file=sys.stderr)
+        print(f'k2-admin: warning: {options.command} is deprecated; use '
+              f'{now} instead', file=sys.stderr)
         options.command = now
     if options.command == 'check-host':
         return _check_host(options)
@@ -110,7 +110,7 @@ class _Console:
         print(f'k2-admin: {text}', file=sys.stderr, flush=True)
 
     def error(self, text: str) -> None:
-        """Print an error, in one line, and remember it."""
+        """Print an error in one line; the exit status becomes 1."""
         self.status = 1
         print(f'k2-admin: error: {text}', file=sys.stderr)
 
@@ -284,7 +284,7 @@ def _probe(options: argparse.Namespace, console: _Console,
 
 def _survey(options: argparse.Namespace, console: _Console,
             reports: list[Any]) -> None:
-    """Add a report of each array. Errors are printed at once."""
+    """Add a report of each array. Its errors are printed immediately."""
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import deferred
 

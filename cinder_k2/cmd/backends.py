@@ -12,8 +12,8 @@
 
 """The back ends of a cinder.conf that use this driver, and their arrays.
 
-``cinder.objects.register_all`` comes before the import: Cinder's own modules
-need it.
+Call ``cinder.objects.register_all`` before importing this module: the modules
+of Cinder that it imports need that.
 """
 
 from collections.abc import Sequence
@@ -183,7 +183,7 @@ def read(name: str) -> BackEnd:
     except exception.InvalidInput as error:
         raise ConfigurationError(str(error)) from None
     except cfg.ConfigFileValueError:
-        # Cinder reads this one first; the error quotes passwords.
+        # replication_device is parsed first; the error quotes passwords.
         raise ConfigurationError(
             'replication_device in cinder.conf cannot be read; write '
             'key:value pairs with commas between them, and a password with '

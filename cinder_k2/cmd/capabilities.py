@@ -93,7 +93,7 @@ def text(report: Report) -> str:
     lines = [f'Array {report["address"]}, back ends: '
              + ', '.join(report['backends'])]
     if report['file'] is None:
-        lines.append('  nothing was learnt of it yet on this machine')
+        lines.append('  no verdicts on this array on this machine yet')
     width = max(len(row['name']) for row in report['capabilities'])
     for row in report['capabilities']:
         lines.append(f'  {row["name"]:<{width}}  {_verdict(row)}')

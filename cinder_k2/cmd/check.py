@@ -57,7 +57,7 @@ def check(names: Sequence[str], seconds: float,
 
     :param names: sections of ``cinder.conf``
     :param seconds: for each array
-    :param say: receives what is still waited for
+    :param say: receives messages about checks that are not finished yet
     """
     pending: _Pending = {}
     with futures.ThreadPoolExecutor(backends.MOST_AT_ONCE) as pool:

@@ -34,7 +34,7 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
     """Probe one array, after announcing what will be done.
 
     :returns: the report; None if the operator does not agree
-    :raises Failed: it is not possible
+    :raises Failed: the array cannot be probed, or the result not be written
     :raises rest.RestError: the array does not reply, or refuses the user
     """
     settings = dataclasses.replace(place.remembering, pause=options.pause)

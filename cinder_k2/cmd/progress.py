@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a command that asks several arrays is waiting for."""
+"""Progress of commands that send requests to several arrays."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -24,7 +24,8 @@ def wait(pending: Mapping[futures.Future[typing.Any], str],
          say: Callable[[str], object]) -> None:
     """Wait until all are done, and say every 5 seconds which are not.
 
-    :param pending: with the array of each
+    :param pending: the futures, with the address of the array of each
+    :param say: receives the messages
     """
     while True:
         _, left = futures.wait(pending, _SECONDS)

@@ -72,8 +72,8 @@ class K2Driver(driver.VolumeDriver):
 
     #: As in statistics: iSCSI or FC.
     protocol: str
-    # Without volume_backend_name the in-tree driver reports its class,
-    # and Cinder's rows carry that name as their pool.
+    # Without volume_backend_name the in-tree driver reports the name of its
+    # class, and Cinder's rows carry that name as their pool.
     _default_name: str
 
     def __init__(self, *args: typing.Any,
@@ -93,7 +93,7 @@ class K2Driver(driver.VolumeDriver):
 
     @errors.reported_at_start
     def do_setup(self, context: typing.Any) -> None:
-        """Read the options; nothing is sent yet.
+        """Read the options. No call.
 
         :raises InvalidInput: an option is missing or wrong
         """
@@ -217,8 +217,8 @@ class K2Driver(driver.VolumeDriver):
     def snapshot_revert_use_temp_snapshot(self) -> bool:
         """Whether Cinder is to take a snapshot before each revert.
 
-        A restore happens as a whole or not at all; where data is copied, the
-        driver takes the snapshot itself.
+        A restore on the array is atomic; where the driver copies the data
+        instead, it takes the snapshot itself.
         """
         return False
 
@@ -232,10 +232,10 @@ class K2Driver(driver.VolumeDriver):
     def delete_snapshot(self, snapshot: Row) -> None:
         """Delete a snapshot on the array that has it.
 
-        The in-tree driver took snapshots on the primary, where they stay when
-        their volume is failed over; their rows have no ids. Neither do rows of
-        snapshots that were never created, possibly where their volume was
-        before.
+        A snapshot whose row has no ids may be on another array than its
+        volume. The in-tree driver took snapshots on the primary, where they
+        stay when their volume is failed over. A snapshot that was never
+        created may have left objects on an array where its volume was before.
 
         :raises SnapshotIsBusy: the array must keep it
         """
@@ -299,7 +299,7 @@ class K2Driver(driver.VolumeDriver):
                              connector: transport.Connector | None,
                              **kwargs: typing.Any
                              ) -> dict[str, typing.Any] | bool:
-        """Unmap a volume from a host, from all hosts without a connector."""
+        """Unmap a volume from a host; without a connector, from all hosts."""
         with self._on_array_of(volume) as array:
             return array.detach.terminate_connection(volume, connector)
 
@@ -314,7 +314,7 @@ class K2Driver(driver.VolumeDriver):
     def terminate_connection_snapshot(
             self, snapshot: Row, connector: transport.Connector | None,
             **kwargs: typing.Any) -> dict[str, typing.Any] | bool:
-        """Unmap a snapshot from a host, from all without a connector."""
+        """Unmap a snapshot from a host; without a connector, from all."""
         with self._on_array_of(snapshot) as array:
             return (array.snapshot_connections
                     .terminate_connection_snapshot(snapshot, connector))
@@ -326,7 +326,10 @@ class K2Driver(driver.VolumeDriver):
     def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
                        volume: Row, properties: dict[str, typing.Any],
                        *args: typing.Any, **kwargs: typing.Any) -> None:
-        """Cinder's own detach, after it has copied data."""
+        """Detach a volume from this host after Cinder has copied its data.
+
+        The connector is marked: such a connection has no attachment row.
+        """
         super()._detach_volume(
             context, attach_info, volume,
             {**properties, host_access.INTERNAL: True}, *args, **kwargs)
@@ -443,7 +446,8 @@ class K2Driver(driver.VolumeDriver):
                      ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete a group and its volumes, on all arrays that have them.
 
-        Another array may still have its volume group, from when it was active.
+        Another array may still have the group's volume group, from the time
+        when that array was active.
         """
         placement.check_consistent(group)
         with errors.translated():
@@ -480,7 +484,7 @@ class K2Driver(driver.VolumeDriver):
     def get_replication_error_status(
             self, context: typing.Any, groups: Iterable[Row]
     ) -> tuple[Updates, Updates]:
-        """Return the errors of the replication of volumes."""
+        """Return the replication errors of groups and volumes."""
         with self._on_active() as active:
             return active.monitor.get_replication_error_status(context, groups)
 
@@ -490,7 +494,7 @@ class K2Driver(driver.VolumeDriver):
                       ) -> tuple[str, Updates, Updates]:
         """Make another array active; "default" fails back.
 
-        :raises InvalidReplicationTarget: nothing was done
+        :raises InvalidReplicationTarget: as for ``Failover.failover_host``
         """
         return self._failover.failover_host(context, volumes, secondary_id,
                                             groups)
@@ -499,7 +503,10 @@ class K2Driver(driver.VolumeDriver):
                  secondary_id: str | None = None,
                  groups: Sequence[Row] | None = None
                  ) -> tuple[str, Updates, Updates]:
-        """The same in a cluster, whose services are notified afterwards."""
+        """Fail over or back in a cluster.
+
+        Cinder then calls ``failover_completed`` in each of its services.
+        """
         return self._failover.failover(context, volumes, secondary_id, groups)
 
     def failover_completed(self, context: typing.Any,
@@ -518,15 +525,15 @@ class K2Driver(driver.VolumeDriver):
     # Statistics
 
     def get_default_filter_function(self) -> str:
-        """No new volumes for an array that is down, degraded or full."""
+        """Keep new volumes off an array that is down, degraded or full."""
         return stats.FILTER_FUNCTION
 
     def get_default_goodness_function(self) -> str:
-        """The share of the array that is free; 0 if it is degraded."""
+        """The free percentage of the array; 0 if it is down or degraded."""
         return stats.GOODNESS_FUNCTION
 
     def _init_vendor_properties(self) -> tuple[dict[str, typing.Any], str]:
-        """The extra specs, for get-capabilities."""
+        """Return the extra specs and their prefix, for get-capabilities."""
         properties: dict[str, typing.Any] = {}
         for spec, default in stats.extra_specs(
                 self.configuration.k2_clone_strategies):
@@ -537,7 +544,7 @@ class K2Driver(driver.VolumeDriver):
         return properties, volume_types.PREFIX
 
     def _update_volume_stats(self) -> None:
-        """Refresh ``self._stats``; an array that is lost is down."""
+        """Refresh ``self._stats``; an array that does not reply is down."""
         self._stats = self._statistics.read({
             'filter_function': self.get_filter_function(),
             'goodness_function': self.get_goodness_function()})
@@ -580,7 +587,7 @@ class K2Driver(driver.VolumeDriver):
             ) -> Iterator[ArrayOperations]:
         """Run one of Cinder's operations on the chosen array.
 
-        The choice also raises Cinder's exceptions only.
+        :param choose: returns the array; its errors are translated, too
         """
         with errors.translated():
             chosen = choose()
@@ -592,8 +599,9 @@ class K2Driver(driver.VolumeDriver):
         return self._on(lambda: self._arrays.active)
 
     def _on_active_with(self, source: Row) -> OnArray:
-        """The same, for an object made from a row, or from none.
+        """Run on the active array, for an object made from a row.
 
+        :param source: the row; None for an object that is not made from one
         :raises VolumeBackendAPIException: another array has the row
         """
         return self._on(lambda: self._arrays.active if source is None
@@ -605,7 +613,7 @@ class K2Driver(driver.VolumeDriver):
                         else self._arrays.of(row))
 
     def _on_current_array_of(self, row: Row) -> OnArray:
-        """The same, after reading the row again."""
+        """Run on the array that has a row, after reading the row again."""
         return self._on(lambda: self._current_array_of(row))
 
     def _on_common_array_of(self, rows: Iterable[Row]) -> OnArray:
@@ -642,7 +650,10 @@ class K2Driver(driver.VolumeDriver):
                  ) -> tuple[resolver.ModelUpdate, Updates]:
         """Run on each array that has volumes of a group.
 
-        :raises GroupNotSupported: they are one replicated consistency group
+        :returns: the update of the group, one with an error if there is one;
+            and those of the volumes
+        :raises GroupNotSupported: several arrays have volumes of a replicated
+            consistency group
         """
         found = self._by_array(volumes) or {self._arrays.active: []}
         if len(found) > 1 and placement.is_consistent(group) and any(
@@ -660,7 +671,11 @@ class K2Driver(driver.VolumeDriver):
 
     def _on_others(self, those: Collection[ArrayOperations], what: str,
                    clear: Callable[[ArrayOperations], None]) -> None:
-        """Clean up on all arrays but those, as far as possible."""
+        """Clean up on all arrays but those, as far as possible.
+
+        :param what: the row whose objects are removed, for the log
+        :param clear: removes them from one array
+        """
         for other in self._arrays.others(those):
             try:
                 with errors.translated(), other.array.cleanup_deadline():
@@ -713,10 +728,11 @@ def _peer(backend_id: str, other: ArrayOperations, address: str, rpo: int
 
 def _changed(group: Row, added: Sequence[Row] | None,
              removed: Sequence[Row] | None) -> list[Row]:
-    """Rows that show on which array the updated group is.
+    """Rows that show on which array a group is updated.
 
-    Volumes that leave may be elsewhere, or were never created; those that join
-    may not.
+    Volumes that leave may be on another array than the rest of the group, if
+    none join; those that were never created are on none. Volumes that join
+    must be on the array of the group.
     """
     leaving = [row for row in removed or () if row.provider_id]
     if leaving and not added:

@@ -27,7 +27,8 @@ LOG = logging.getLogger(__name__)
 def properties(login: chap.Login | None) -> dict[str, str]:
     """The additional connection properties; none without CHAP.
 
-    None for discovery: connections list all portals, so there is no discovery.
+    They contain no login for discovery: connections list all portals, so hosts
+    do no discovery.
     """
     if login is None:
         return {}

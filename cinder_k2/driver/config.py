@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From cinder.conf to the settings of the layers below."""
+"""Reading cinder.conf into the settings of the layers below."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ def register(configuration: typing.Any) -> None:
 
 
 def verdicts_directory() -> str:
-    """Where services store capability verdicts (Cinder's state_path)."""
+    """The directory for capability verdicts, in Cinder's state_path."""
     return os.path.join(cfg.CONF.state_path, 'cinder-k2')
 
 
@@ -101,13 +101,13 @@ def driver_options(cinder_options: typing.Any) -> list[typing.Any]:
 def option_errors(option: str) -> Iterator[None]:
     """Name the option in errors raised in the context.
 
-    :raises InvalidInput: instead of what oslo.config or others raise
+    :raises InvalidInput: instead of ValueError, or an error of oslo.config
     """
     try:
         yield
     except (ValueError, cfg.Error) as error:
         if option in _SECRETS:
-            # The error quotes a part of it.
+            # The error quotes a part of the secret.
             raise exception.InvalidInput(
                 reason=_('%s in cinder.conf cannot be read; write $$ for '
                          'each dollar sign in it') % option) from None
@@ -194,7 +194,7 @@ def _check_distinct(configuration: typing.Any, target: Target,
                     others: list[Target]) -> None:
     """Check that each array and backend_id is configured only once.
 
-    :raises ValueError: they are not
+    :raises ValueError: one is configured twice
     """
     if target.backend_id in [other.backend_id for other in others]:
         raise ValueError(_('another one has the same backend_id; each needs '
@@ -229,7 +229,8 @@ def _credentials(configuration: typing.Any, device: Mapping[str, str]
 def _check_keys(device: Mapping[str, str]) -> None:
     unknown = sorted(set(device) - set(_DEVICE_KEYS))
     if unknown:
-        # After a comma in it, a part of a password looks like a key.
+        # oslo.config splits a password at a comma, and takes the rest for a
+        # key.
         raise ValueError(_('%(what)s; known keys are %(known)s, and a '
                            'password with a comma goes into '
                            'k2_replication_password') % {
@@ -238,8 +239,8 @@ def _check_keys(device: Mapping[str, str]) -> None:
             'known': ', '.join(_DEVICE_KEYS)})
     backend_id = device.get('backend_id')
     if not backend_id:
-        raise ValueError(_('it has no backend_id; add one, by which Cinder '
-                           'shall call that array'))
+        raise ValueError(_('it has no backend_id; add one, as the name of '
+                           'that array in Cinder'))
     if backend_id.lower() == PRIMARY_ID:
         raise ValueError(_('"%s" is what Cinder calls the array of san_ip; '
                            'choose another backend_id') % backend_id)

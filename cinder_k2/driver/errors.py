@@ -71,10 +71,10 @@ def operation(array: Array) -> Iterator[None]:
 
 
 def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a step of the service's start fail with a one-line error.
+    """Report the failure of a startup step in one line of the log.
 
-    Cinder logs a traceback; the line precedes it, and the traceback omits the
-    internals of the HTTP library.
+    The line precedes the traceback that Cinder logs, which omits the internals
+    of the HTTP library.
 
     :raises InvalidInput: an option is missing or wrong
     :raises VolumeBackendAPIException: the array is not usable
@@ -97,10 +97,10 @@ def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
 def managing(what: str, reference: object) -> Iterator[None]:
     """Convert the reasons against managing an object to Cinder's exceptions.
 
-    :param what: the row that is to represent it
+    :param what: the row that is to represent the object, for the log
     :param reference: the operator's reference
     :raises ManageExistingAlreadyManaged: Cinder has it already
-    :raises ManageExistingVolumeTypeMismatch: it is not of the type
+    :raises ManageExistingVolumeTypeMismatch: it does not match its volume type
     :raises ManageExistingInvalidReference: everything else; the text has every
         reason
     """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The location of a back end's data, which back ends exchange."""
+"""``location_info``, by which back ends recognize that they share an array."""
 
 
 def info(system_id: str, protocol: str) -> str:
@@ -19,7 +19,7 @@ def info(system_id: str, protocol: str) -> str:
 
 
 def system_of(location: object) -> str | None:
-    """The id of the array in the ``location_info`` of any back end.
+    """The system id in the ``location_info`` of any back end.
 
     :returns: None when it is not one of this driver's
     """

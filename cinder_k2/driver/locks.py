@@ -10,38 +10,40 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""All locks of the driver, on one screen.
+"""All locks of the driver.
 
-They are Cinder's coordination locks and so hold across every cinder-volume
-of a cluster. In the order in which they may be taken:
+They are Cinder's coordination locks, which all cinder-volume services of a
+cluster share. In the order in which they may be taken:
 
 =================  ========================================================
 ``flattening``     one Cinder volume that a view backs: it is either copied
                    to a volume of its own, or attached, detached, reverted,
                    migrated, deleted or unmanaged
-``group``          one volume group: a snapshot of it must not catch a thin
-                   clone that is about to leave it (VOL-10), and its note
-                   of what is hidden is read and written in one piece
+``group``          one volume group: a snapshot of it must not include a
+                   thin clone that is about to leave it (VOL-10), and its
+                   note of hidden objects is read and rewritten atomically
 ``snapshot``       the attachments of one Cinder snapshot, which share a view
-``host``           one host, by its initiators: finding, making, mapping,
-                   unmapping and removing it are one piece
-``maps``           what is mapped to one host, by its initiators: a service
-                   that holds this lock or the one above may map, see
-                   ``HostLocks``
+``host``           one host, by its initiators: a service that holds this
+                   lock and the next one may create, change and remove it
+``maps``           the mappings of one host, by its initiators: a service
+                   that holds this lock or ``host`` may map to it and unmap
+                   from it, see ``HostLocks``
 ``mapping``        one Cinder volume on one host, while it is mapped or
                    unmapped there and another service uses the host: the
                    volume's attachments to that host share a mapping
-``host_groups``    host groups as far as they have one volume: whether it
-                   leaves a group depends on attachments to all its members
+``host_groups``    the mappings of one Cinder volume to host groups: whether
+                   one is removed depends on the attachments to all members
+                   of the group
 =================  ========================================================
 
-Nothing is held when ``flattening`` is taken: it is the outermost. No two
-volumes are held by it at once, nor two groups, and no group is taken while a
-host is held.
-Cinder's manager locks the source of most clones against deletion, but not of
-those for its image cache and of members of groups: such a source may be hidden
-while it is cloned. Statistics take no lock, but that of a host to remove a
-mapping that nothing needs, for which they wait a few seconds only.
+No lock is held when ``flattening`` is taken. No operation holds ``flattening``
+for two volumes at once, or ``group`` for two groups, and none takes ``group``
+while it holds a host.
+Cinder's manager locks the source of most clones against deletion, but not that
+of a clone for its image cache or of a member of a group: such a source may be
+deleted, and so hidden, while it is cloned. Statistics take locks only to
+remove a mapping that nothing needs, and wait one second for each of those of
+its host.
 """
 
 from collections.abc import Iterable
@@ -57,11 +59,11 @@ from tooz import coordination as tooz
 from cinder_k2.array import Array
 from cinder_k2 import exceptions
 
-# Longer than an operation may take with k2_retry_timeout at its default,
-# including its cleanup; short enough for callers to notice a problem.
+# Seconds. Longer than an operation may take with k2_retry_timeout at its
+# default, including its cleanup; short enough for callers to notice a problem.
 LOCK_TIMEOUT = 600
-# For attaches: their callers wait for the reply of Cinder, and may repeat the
-# request.
+# The same for attaches: their callers wait for Cinder's reply, and may repeat
+# the request.
 ATTACH_LOCK_TIMEOUT = 20
 
 
@@ -69,10 +71,10 @@ class HostLocks:
     """The two locks of one host, the host's own and that of its mappings.
 
     An operation that holds both may create, change and remove the host; with
-    one of them it may map volumes to the host, and unmap them. So two services
-    of a cluster do that at the same time, and neither changes the host
-    meanwhile. A third one waits until the one with the host's own lock has
-    finished.
+    one of them it may map volumes to the host, and unmap them. Two services of
+    a cluster can therefore do that at the same time, while neither of them
+    changes the host. A third one waits until the one with the host's own lock
+    has finished.
 
     :ivar is_alone: whether both were free when they were taken, so that
         nobody else uses the host before ``share``
@@ -83,9 +85,12 @@ class HostLocks:
         self.is_alone = is_alone
 
     def share(self) -> None:
-        """Let another service map to the host, which is not changed any more.
+        """Let another service map to the host.
 
-        One that is not alone keeps its lock: the other service maps already.
+        The caller no longer changes the host.
+
+        An operation that is not alone keeps its lock: the other service has
+        the other lock already.
         """
         if self.is_alone:
             self._own.close()
@@ -104,7 +109,8 @@ def host(system_id: str, initiators: Iterable[str],
     :raises LockTimeout: another operation held it too long
     """
     names = _names(initiators)
-    # The own locks are released last: the next one with them is then alone.
+    # The host's own locks are released last, so that the next operation to
+    # get them is alone.
     with contextlib.ExitStack() as own, contextlib.ExitStack() as mappings:
         for name in names:
             own.enter_context(_lock(f'k2-{system_id}-host-{name}', timeout))
@@ -125,10 +131,11 @@ def host(system_id: str, initiators: Iterable[str],
 @contextlib.contextmanager
 def mapping(volume_id: str, initiators: Iterable[str], timeout: float
             ) -> Iterator[None]:
-    """Hold the mapping of a Cinder volume to a host that others use, too.
+    """Hold the mapping of a volume to a host that another service may use.
 
+    :param volume_id: Cinder's id of the volume
     :param initiators: those of the host
-    :param timeout: seconds to wait for it
+    :param timeout: seconds to wait for all locks together
     :raises LockTimeout: another operation held it too long
     """
     end = time.monotonic() + timeout
@@ -224,7 +231,7 @@ def _volume_name(volume_id: str) -> str:
 
 
 def _mapping_name(volume_id: str, initiator: str) -> str:
-    """Short: MySQL allows 64 characters."""
+    """The name for ``mapping``; short, as MySQL allows 64 characters."""
     digest = hashlib.sha256(initiator.encode()).hexdigest()
     return f'k2-mapping-{volume_id}-{digest[:8]}'
 
@@ -238,7 +245,7 @@ def _snapshot_name(snapshot_id: str) -> str:
 
 
 def _names(initiators: Iterable[str]) -> list[str]:
-    """Parts of names, in the order in which the locks are taken.
+    """Parts of lock names, in the order in which the locks are taken.
 
     Connectors are external input, and lock names become file names.
     """
@@ -256,8 +263,8 @@ def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
     except tooz.LockAcquireFailed:
         taken = False
     except Exception as error:
-        # When the time is up, some drivers of tooz, such as that of etcd,
-        # raise what the library raises with which they repeat the request.
+        # When the time is up, some drivers of tooz, such as the one for etcd,
+        # raise an exception of the library by which they retry.
         if time.monotonic() < end:
             raise
         raise exceptions.LockTimeout(

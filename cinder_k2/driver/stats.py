@@ -34,13 +34,13 @@ from cinder_k2 import volume_types
 LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
-# Statistics must be back within ten seconds, also if the array stops replying
-# after it was measured. After so many, nothing is begun that may take as long
-# as a probe of the array.
+# Seconds. Statistics must be complete within ten seconds, even if the array
+# stops replying after its usage was read. After this time, nothing is started
+# that may take as long as a probe of the array.
 _QUICK = 3.0
 
 # Cinder's evaluator handles only the first two terms of "a and b and c", and
-# truncates figures to integers: hence the brackets, and whole microseconds
+# truncates figures to integers: hence the parentheses, and whole microseconds
 # below. While an array is down its capacity is reported as 0.
 FILTER_FUNCTION = (
     '((capabilities.degraded == 0) and '
@@ -54,7 +54,7 @@ GOODNESS_FUNCTION = (
     '100 * capabilities.free_capacity_gb / capabilities.total_capacity_gb '
     ': 0')
 
-# Below this, Cinder takes an array to be without data.
+# The ratio to report for an array without data.
 _FIRST_RATIO = 20.0
 _LARGEST = 1 << 60
 # The data reduction of a nearly empty array is meaningless.
@@ -75,6 +75,7 @@ _FEATURES: dict[str, typing.Any] = {
 class Statistics:
     """Statistics, in few calls to the array for any number of volumes.
 
+    :param known: the arrays of the back end
     :param configuration: the options of the back end
     :param name: name of the back end
     :param fixed: properties of the driver that never change
@@ -93,16 +94,18 @@ class Statistics:
 
     def read(self, functions: Mapping[str, str | None]
              ) -> dict[str, typing.Any]:
-        """Current statistics; a lost array is down.
+        """Read the current statistics; an array that does not reply is down.
 
-        :param functions: of filter and goodness
+        :param functions: the filter and goodness functions, by their keys in
+            the statistics
         """
         self._usage, why = self._measure()
-        # Counted from here: what an array does that is always slow is done.
+        # The time counts from here, so that the rest is not skipped each time
+        # for an array that is always slow to report its usage.
         end = time.monotonic() + _QUICK
         state = 'down' if why else 'up'
         self._log_change(state, why)
-        # More would be waited for.
+        # Otherwise further calls would only be waited for.
         responds = state == 'up' and self._usage.current
         if responds:
             self._reconcile(end)
@@ -114,11 +117,12 @@ class Statistics:
             'pools': [{**self._pool(self._usage, state), **functions}]}
 
     def _measure(self) -> tuple[array_usage.ArrayUsage, str]:
-        """The usage of the array, and why it is down if it is.
+        """The usage of the array, and why it is down; empty if it is up.
 
-        An array is down if it does not reply or refuses the login, whatever
-        state it reports. Its capacity is then 0: no filter of Cinder's looks
-        at its state.
+        An array is down if its usage cannot be read, usually because it does
+        not reply or refuses the login. The state that it reports does not
+        matter. Its capacity is then 0: no filter of Cinder's looks at
+        ``backend_state``.
         """
         try:
             return self._arrays.active.array.system.usage(), ''
@@ -157,16 +161,17 @@ class Statistics:
     def _reconcile(self, end: float) -> None:
         """Remove unused mappings. Usually no call.
 
-        :param end: when to leave the rest for the next time
+        :param end: monotonic time after which no further array is checked
         """
         for one in self._arrays.others(()):
             if time.monotonic() < end:
                 one.reconciliation.run()
 
     def _replication_status(self, responds: bool) -> dict[str, str]:
-        """Whether the array has stopped replicating something. One call.
+        """Whether the array has stopped replicating something.
 
-        Sessions are resumed where possible. Cinder then asks for the rest.
+        One call if all is well. Sessions are resumed where possible. If some
+        stay suspended, Cinder calls ``get_replication_error_status``.
         """
         if not self._arrays.targets or not responds:
             return {}
@@ -188,7 +193,11 @@ class Statistics:
                 'replication_targets': targets}
 
     def _ratio(self, usage: array_usage.ArrayUsage) -> float:
-        """``max_over_subscription_ratio``, from the array if "auto"."""
+        """The ``max_over_subscription_ratio`` to report.
+
+        From the array's figures if it is "auto", or with
+        ``auto_calc_max_oversubscription_ratio``.
+        """
         conf, capacity = self._configuration, usage.capacity
         used = capacity.total - capacity.free
         if (conf.auto_calc_max_oversubscription_ratio
@@ -218,7 +227,7 @@ def _gib(kib: int | None) -> float:
 
 
 def _capacity(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
-    """CAP-1, CAP-2."""
+    """Capacity in GiB, and reduction ratios (CAP-1, CAP-2)."""
     capacity = usage.capacity
     return {'total_capacity_gb': _gib(capacity.total),
             'free_capacity_gb': _gib(capacity.free),
@@ -235,7 +244,7 @@ def _health(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
 
 
 def _load(found: rest.Performance | None) -> dict[str, typing.Any]:
-    """STA-5. Missing figures are 0: None breaks the evaluator."""
+    """Load (STA-5). Missing figures are 0: None breaks Cinder's evaluator."""
     figures = found or rest.Performance()
     values = {
         'iops': figures.iops_avg,

@@ -69,7 +69,7 @@ def _given(section: str) -> set[str]:
             # It has changed since the service read it.
             continue
         for name, values in sections.items():
-            # oslo.config does not mind the case of a section's name either.
+            # oslo.config ignores the case of a section's name, too.
             if name.lower() == section.lower():
                 given.update(values)
     return given

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Changes with more than one write, each step with its revert."""
+"""Operations of more than one write, each step with its undo."""

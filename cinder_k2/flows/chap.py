@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Secrets(typing.Protocol):
-    """Where passwords are stored; they are never changed there.
+    """The store of passwords; a stored password never changes.
 
     Its methods may raise SecretsUnavailable.
     """
@@ -45,15 +45,16 @@ class Secrets(typing.Protocol):
         """The password of an initiator, None if it has none."""
 
     def keep(self, initiator: str, secret: str) -> str:
-        """Store a password; returns the stored one, maybe an earlier one."""
+        """Store a password if there is none; returns the stored one."""
 
     def generate(self) -> str:
-        """A new password of 12 to 16 characters (CHP-5)."""
+        """Generate a password of 12 to 16 characters (CHP-5)."""
 
 
 class Chap:
     """CHAP on one array.
 
+    :param registry: the hosts of the array
     :param required: new hosts get a profile; otherwise only hosts that have
         one keep it, and need it to log in
     """
@@ -102,10 +103,11 @@ class Guard:
               ) -> chap.Login | None:
         """The login of a host of the array; None without CHAP.
 
-        No call if it was seen in the last ten minutes, else one.
+        No call if it was seen in the last ten minutes, else one. Three more if
+        the password is lost and the host has no volumes: it gets a new one.
 
-        :param claim: called before its password is changed: raises if others
-            may use the host
+        :param claim: called before the password is changed; raises if other
+            operations may use the host
         :raises ChapSecretLost: the host has volumes, and the password is lost
         """
         kept = self._secrets.find(self._initiator)
@@ -180,10 +182,11 @@ class Guard:
                 right: bool) -> chap.Login:
         """Store the password, and set the stored one on the array.
 
-        In this order: a stored password may be used at once, so the array has
-        it, or will before a host has the profile.
+        It is stored first, because another service may use it as soon as it is
+        stored; the array has it by then, or gets it before a host has the
+        profile.
 
-        :param right: whether the array has that of ``login``
+        :param right: whether the profile has the password of ``login``
         """
         kept = self._secrets.keep(self._initiator, login.password)
         if not right or kept != login.password:

@@ -38,9 +38,10 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-# Copies so many KiB from the first to the second, which has no data yet.
+# Copies the given number of KiB from the first volume to the second, which has
+# no data yet.
 Copy = Callable[[NamedVolume, NamedVolume, int], None]
-# Holds a volume group against snapshots of it.
+# Takes the lock of a volume group, so that no snapshot of the group is taken.
 Hold = Callable[[int], contextlib.AbstractContextManager[object]]
 
 
@@ -57,9 +58,9 @@ class CloneRequest:
         a GiB
     :ivar source_dedup: whether the source is deduplicated
     :ivar replicated: whether the new volume is to be replicated afterwards
-    :ivar source_replicated: whether the source is
-    :ivar group: the volume group of a consistency group to put it into, None
-        for its own group
+    :ivar source_replicated: whether the source is replicated
+    :ivar group: id of the volume group of the consistency group that it joins,
+        None for its own group
     """
 
     name: str
@@ -109,7 +110,10 @@ class CreateThinClone(engine.Step):
 
 
 class MoveToOwnGroup(engine.Step):
-    """Give the clone its own snapshots, restore and quota (CLN-7)."""
+    """Move the clone out of its source's group (CLN-7).
+
+    Snapshots, restores and quotas apply to all volumes of a group.
+    """
 
     def execute(self, array: Array, volume: int, group: int,
                 snapshot: ArraySnapshot, request: CloneRequest) -> None:
@@ -144,11 +148,11 @@ class Grow(engine.Step):
 
 def thin(array: Array, request: CloneRequest,
          snapshot: ArraySnapshot) -> ArrayVolume:
-    """A thin clone, moved to its own group.
+    """Create a thin clone, and move it to its own group.
 
     Three calls, four if it is larger than its source. The caller holds the
-    group of the source: a snapshot of it would keep the clone there
-    (VOL-10).
+    lock of the source's group: a snapshot of the group would keep the clone
+    there (VOL-10).
 
     :raises StrategyRefused: not possible for this source or array
     """
@@ -174,10 +178,12 @@ def thin(array: Array, request: CloneRequest,
 
 def view(array: Array, request: CloneRequest,
          snapshot: ArraySnapshot) -> ArrayVolume:
-    """A writable view of the snapshot. Two calls.
+    """Create a writable view of the snapshot. Two calls.
 
-    :raises StrategyRefused: a view cannot differ from its source in size
-        (VSN-4), deduplication or group
+    :raises StrategyRefused: the array refuses the view, or a view does not
+        suit: it cannot differ from its source in size (VSN-4) or
+        deduplication, be in a consistency group, or be replicated, and it
+        cannot be of a snapshot with several volumes
     """
     if request.size != request.source_size:
         raise exceptions.StrategyRefused(
@@ -211,7 +217,7 @@ def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
 
 
 class CopyData(engine.Step):
-    """Copy by this host, from a view that exists only during the copy."""
+    """Copy the data on this host, from a temporary view."""
 
     def execute(self, array: Array, request: CloneRequest,
                 snapshot: ArraySnapshot,
@@ -229,7 +235,7 @@ class CopyData(engine.Step):
 
 def copied(copy: Copy, array: Array, request: CloneRequest,
            snapshot: ArraySnapshot) -> ArrayVolume:
-    """A new volume into which this host copies the snapshot's data.
+    """Create a volume, and copy the snapshot's data to it on this host.
 
     Works for every source, size and type, but is slow.
 
@@ -254,8 +260,9 @@ class CopyView(engine.Step):
 
 
 def promote(array: Array, copy: Copy, **request: typing.Any) -> ArrayVolume:
-    """A new volume into which this host copies a view's data.
+    """Flatten a view: create a volume, and copy the data to it on this host.
 
+    :param copy: copies the data
     :param request: ``view``, its ``size`` in KiB; of the new volume ``name``,
         ``group_name``, ``dedup``
     """
@@ -276,7 +283,7 @@ def _group_inputs(request: CloneRequest) -> dict[str, typing.Any]:
 
 
 def _discard_view(array: Array, name: str, group: int) -> None:
-    """Delete a view that may have been made, by its name (OBJ-7)."""
+    """Delete by its name a view that may have been created (OBJ-7)."""
     try:
         with array.cleanup_deadline():
             made = array.shown(lambda: array.snapshots.find_id(name))
@@ -294,9 +301,10 @@ class Cloner:
     """Creates clones on one array, and learns what that array refuses.
 
     :param copy: copies data, for the strategy that needs it
-    :param hold: holds a volume group
-    :param leave: called with a volume group when nothing new needs it, because
-        its source may have been deleted meanwhile
+    :param hold: takes the lock of a volume group
+    :param leave: purges a volume group; called when a hidden snapshot in it
+        has been deleted again, because the source may have been deleted in
+        Cinder while that snapshot existed
     """
 
     def __init__(self, array: Array, copy: Copy, hold: Hold,
@@ -333,12 +341,13 @@ class Cloner:
     def from_volume(self, request: CloneRequest, source: ArrayVolume,
                     hidden_name: str,
                     strategies: Sequence[str]) -> ArrayVolume:
-        """Create a clone, from a hidden snapshot that exists as long as it.
+        """Create a clone from a hidden snapshot, which is kept for the clone.
 
-        A full copy does not need it.
+        A full copy does not need the snapshot: it is deleted at once.
 
         :param hidden_name: short name for that snapshot
-        :raises CloneNotSupported: as in ``from_snapshot``; no snapshot stays
+        :raises CloneNotSupported: as in ``from_snapshot``; the snapshot is
+            deleted
         """
         with self._hold(source.group):
             hidden = self._array.snapshots.create(hidden_name, source)
@@ -358,11 +367,10 @@ class Cloner:
             return thin(array, request, snapshot)
 
     def _most_likely_first(self, strategies: Sequence[str]) -> list[str]:
-        """The requested order, but a recently refused strategy is last.
+        """Put recently refused strategies after the others, but before copy.
 
-        It is not left out: a refusal has no code (ERR-7), so its reason may
-        have been in that one clone. And it comes before copying, which is
-        never refused and costs the most.
+        They are not left out: a refusal has no code (ERR-7), so the reason may
+        have been that one clone. Copying is never refused, but costs the most.
         """
         names = list(strategies)
         end = names.index('copy') if 'copy' in names else len(names)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deleting volumes and snapshots, and hiding sources of clones.
+"""Deleting volumes and snapshots, or deferring that for their clones.
 
 Each function may be called again after an interruption: missing objects are
 skipped.
@@ -50,13 +50,13 @@ def delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
 
 def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> deferred_deletion.Needs | None:
-    """Delete an array volume, or hide it if clones need it.
+    """Delete an array volume, or defer that if clones need it.
 
-    Three calls if none do, else five, one less for a view. More as for
-    ``needs_of_volume``. The caller holds the group.
+    Three calls if none do, else five; one less for a view. More in the cases
+    of ``needs_of_volume``. The caller holds the lock of the group.
 
     :param names: names that it may have
-    :returns: what it is needed for; None if it is gone
+    :returns: what needs it; None if it was deleted
     :raises StillMapped: it is mapped
     :raises ObjectInUse: foreign objects need it
     """
@@ -73,9 +73,9 @@ def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
 
 def retire_snapshot(array: Array, stored: ArraySnapshot,
                     names: Sequence[str]) -> bool:
-    """Delete a snapshot, or hide it if volumes made from it need it.
+    """Delete a snapshot, or defer that if volumes made from it need it.
 
-    Two calls if nothing does. The caller holds its group.
+    Two calls if nothing does. The caller holds the lock of its group.
 
     :param names: short names that it may have
     :returns: whether it existed
@@ -108,7 +108,7 @@ def _delete_unless_needed(array: Array, stored: ArraySnapshot,
                           names: Sequence[str]) -> bool:
     """Let the array decide whether a snapshot is needed (SNP-9, CLN-4).
 
-    A hidden one could not be found again in a truncated list.
+    A deferred snapshot could not be found again in an incomplete list.
     """
     found = array.identity.snapshot(stored, names)
     return found is not None and array.snapshots.delete(
@@ -123,9 +123,11 @@ def _tells_clones(found: ArraySnapshot, siblings: list[rest.Snapshot]
 
 
 def hide_parent(array: Array, backing: ArrayVolume) -> None:
-    """Hide the snapshot that was made for a clone which is now hidden.
+    """Defer the deletion of a clone's hidden snapshot.
 
-    The caller holds the group of the snapshot.
+    For a clone whose deletion is deferred, too, or whose hidden snapshot has
+    foreign views. No call if it has none. The caller holds the lock of the
+    snapshot's group.
     """
     if backing.hidden_parent and backing.parent is not None:
         array.deferred.record(
@@ -135,9 +137,9 @@ def hide_parent(array: Array, backing: ArrayVolume) -> None:
 
 def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> None:
-    """Delete the snapshot that was made for a clone which is now gone.
+    """Delete the hidden snapshot of a clone that is gone.
 
-    The caller holds the group of the snapshot.
+    The caller holds the lock of the snapshot's group.
 
     :param names: names that the clone may have had
     """
@@ -152,7 +154,7 @@ def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
 
 
 def delete_own_group(array: Array, group: int, names: Sequence[str]) -> bool:
-    """Delete the group that held a volume; False if others use it.
+    """Delete the former group of a volume; False if it is not empty.
 
     :param names: names that the group may have
     """

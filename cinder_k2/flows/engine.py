@@ -28,10 +28,10 @@ from cinder_k2.flows import undo
 class Step(task.Task):
     """One write to an array, which is among its inputs as ``array``.
 
-    ``execute`` does it; ``undo`` reverts it. Both get the same inputs.
+    ``execute`` makes it; ``undo`` reverts it. Both get the same inputs.
 
-    :cvar always_unknown: a step of several calls: even if the array clearly
-        refused one, earlier ones were carried out
+    :cvar always_unknown: the step makes several calls: even if the array
+        clearly refused one, earlier ones may have been carried out
     """
 
     always_unknown = False

@@ -38,13 +38,13 @@ from cinder_k2 import rest
 class Move:
     """A volume that joins or leaves a consistency group.
 
-    :ivar label: what errors call it
+    :ivar label: name of the volume in error messages
     :ivar names: names that it may have on the array
     :ivar volume: the array's id of it
     :ivar source: id of the volume group it is in
     :ivar target: id of the group it moves to; None for its own group
     :ivar target_name: name of that group
-    :ivar dedup: whether both are deduplicated
+    :ivar dedup: whether both groups are deduplicated
     """
 
     label: str
@@ -62,7 +62,7 @@ class MoveVolume(engine.Step):
     No snapshot of it may be taken between the check and the move.
     """
 
-    # Its own group is created first.
+    # The volume's own group may have been created before the refusal.
     always_unknown = True
 
     def __init__(self, move: Move, hold: clones.Hold) -> None:
@@ -99,7 +99,8 @@ class MoveVolume(engine.Step):
             if move.volume in map(array.volumes.find_volume, move.names):
                 array.volumes.move(move.volume, move.source, move.names)
         finally:
-            # An array that does not move volumes has never moved this one.
+            # Also if that fails: an array that does not move volumes has not
+            # moved this one.
             own = (None if move.target
                    else array.volumes.find_group(move.target_name))
             if own is not None:
@@ -108,10 +109,12 @@ class MoveVolume(engine.Step):
 
 def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
             ) -> dict[int, int]:
-    """Move volumes, two calls for each; all are back if one is refused.
+    """Move volumes to other groups; if one is refused, move all back.
 
-    :param hold: holds a volume group
-    :returns: their groups after that, by volume
+    Two calls for each, three for one that moves to its own group.
+
+    :param hold: takes the lock of a volume group
+    :returns: ids of their new groups, by id of the volume
     :raises GroupNotSupported: the array refused; the text says why
     """
     flow = linear_flow.Flow('regroup').add(
@@ -141,8 +144,8 @@ def make(array: Array, *, group_name: str, dedup: bool,
                                         ArrayVolume]]) -> list[ArrayVolume]:
     """Create a group with members, in order; nothing remains if one fails.
 
-    :param members: by the name of a volume: creates it in the group with that
-        id
+    :param members: by name of the volume: a function that creates it in the
+        group with the given id
     """
     flow = linear_flow.Flow('make-group').add(
         volumes.CreateGroup(),

@@ -39,7 +39,7 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True)
 class _AttachRequest:
-    """The request to attach; the inputs of all its steps."""
+    """A request to attach a volume: the inputs of all its steps."""
 
     array: Array
     registry: hosts.Hosts
@@ -64,7 +64,7 @@ class _AttachRequest:
     def may_undo(self, host: int) -> bool:
         """Whether objects that a new host has been given may be removed again.
 
-        The reason of the failure is not known: the host may be gone, and its
+        The reason for the failure is not known: the host may be gone, and its
         id another host's (OBJ-7).
         """
         return self.found.host is None and not self.registry.is_anothers(
@@ -85,9 +85,9 @@ class MustBeAlone(Exception):
 
 
 class Hold(typing.Protocol):
-    """The part of a host's lock that is used here.
+    """The part of a host's lock that this module uses.
 
-    See ``driver.operations.host_holds``.
+    See ``cinder_k2.driver.operations.host_holds``.
     """
 
     @property
@@ -95,12 +95,12 @@ class Hold(typing.Protocol):
         """Whether no other operation uses the host, or can begin to."""
 
     def share(self) -> None:
-        """Let other operations map to the host, too: it stays as it is."""
+        """Let other operations map to the host; its record stays as it is."""
 
     def claim(self) -> None:
         """Ensure that no other operation changes the host or maps to it.
 
-        :raises MustBeAlone: another one may
+        :raises MustBeAlone: another operation may do so
         """
 
 
@@ -113,13 +113,13 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
 
     :param sought: the host
     :param look_first: the mapping probably exists already
-    :param hold: of the host
-    :param verify_volume: called before the volume is mapped again, after a
-        lost reply: raises if its id is another's by now (OBJ-7)
+    :param hold: the lock of the host
+    :param verify_volume: called after a lost reply, before the volume is
+        mapped again; raises if its id is another's by now (OBJ-7)
     :param guard: CHAP of the host, or None
     :param share_early: a new host may be shared before the volume is mapped;
         if that fails, the caller unmaps as from a known host
-    :raises MustBeAlone: the host must be changed, and is shared
+    :raises MustBeAlone: the host must be changed, but its lock is shared
     """
     found = registry.locate(sought)
     request = _AttachRequest(array, registry, backing, found, sought,
@@ -168,8 +168,8 @@ def _attach_known(request: _AttachRequest, host: int) -> Attached:
 def _register(request: _AttachRequest) -> Attached:
     """Create what the array lacks of a host, and map a volume to it.
 
-    Others that wait may use a new host before this volume is mapped, if they
-    can find it. If mapping fails then, the host stays.
+    Other operations that wait may use a new host before this volume is
+    mapped, if they can find it. If mapping fails after that, the host stays.
     """
     guard = request.guard if request.guard and request.guard.required else None
     with undo.Undo(request.array) as steps:
@@ -219,8 +219,8 @@ def _give_profile(request: _AttachRequest, host: int, login: array_chap.Login,
                   steps: undo.Undo) -> None:
     """Require CHAP from the host (CHP-2).
 
-    Before it has initiators, so that a host that is found by one also has the
-    profile, whenever the service was killed.
+    Called before the host has initiators: a host that is found by one then
+    has the profile, even if the service was killed in between.
     """
     def take() -> None:
         # A new host is deleted with its profile.
@@ -283,17 +283,18 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
            connected: Iterable[str] = ()) -> None:
     """Delete a host that has no mappings, with its initiators.
 
-    One call where the array deletes them together (HST-3), else two; if it
-    then refuses, the host gets its initiators back. Its CHAP profile is
-    deleted after it (CHP-4). After a lost reply, host and initiators are
-    looked up by name before anything else is done (OBJ-7).
+    One call if the array deletes them together (HST-3), else two; if it then
+    refuses to delete the host, the initiators are added again. The CHAP
+    profile is deleted after the host (CHP-4). After a lost reply, host and
+    initiators are looked up by name before anything else is done (OBJ-7).
 
     :param host: as seen in this operation
-    :param initiators: its initiators as seen while it is held, with their
-        records; others are looked up if the array refuses, or at once, with
-        one more call, if this is None
+    :param initiators: its initiators as seen while its lock is held, with the
+        ids of their records. If None, they are looked up first, in one more
+        call. If the array refuses, they are looked up again.
+    :param protection: CHAP on the array, None without CHAP
     :param connected: initiators by which it was connected; their profiles are
-        deleted, too, where the array does not show its initiators
+        deleted, too, since the array may not show its initiators
     """
     if initiators is None:
         initiators = registry.initiators(host.id)
@@ -327,7 +328,7 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
                        ) -> None:
     """Delete the initiators first; a host with any cannot be deleted (HST-3).
 
-    It is refused if it was mapped meanwhile (HST-2).
+    The array refuses to delete a host that was mapped meanwhile (HST-2).
 
     :param outcome: whether replies were lost since the host was seen
     """

@@ -20,10 +20,11 @@ from cinder_k2.flows import undo
 
 def take(array: Array, found: inventory.FoundVolume, *, name: str,
          group_name: str, size: int) -> ArrayVolume:
-    """Rename a volume and its group. Two calls.
+    """Rename a volume and its group. Two calls, three if it must grow.
 
     If one is refused, both get their old names back.
 
+    :param found: the volume, as examined before
     :param size: KiB to which a smaller volume is grown
     """
     group, volume = found.group, found.volume
@@ -45,6 +46,6 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
         with steps.step('take over volume', give_volume_back,
                         always_unknown=True):
             array.original_names.adopt_volume(volume, name, size)
-    # There may be foreign snapshots and clones of it.
+    # Foreign snapshots and clones of the volume may exist.
     return ArrayVolume(group=found.group.id, volume=found.volume.id,
                        has_clones=True)

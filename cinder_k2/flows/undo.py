@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 
 def is_outcome_unknown(error: BaseException | None) -> bool:
-    """Whether the array may have carried out a request without a reply."""
+    """Whether the array may have carried out a request that failed."""
     return isinstance(error, rest.RestError) and not isinstance(
         error, (rest.Refused, rest.Forbidden))
 
@@ -54,14 +54,13 @@ class Undo:
     A context manager; each write inside is a ``step``::
 
         with undo.Undo(array) as steps:
-            with steps.step('create volume group',
-            outcome_unknown=drop_by_name): group =
-            array.volumes.create_group(name)
-            steps.on_failure('create volume group', drop(group))
+            with steps.step('create volume group', drop_by_name):
+                group = array.volumes.create_group(name, dedup)
+            steps.on_failure('create volume group', lambda: drop(group))
             ...
 
-    Errors during the undo are logged; the rest is still undone. Nothing is
-    undone in a service that is killed.
+    Errors during the undo are logged, and the other writes are still undone.
+    Nothing is undone if the service is killed.
     """
 
     def __init__(self, array: Array) -> None:
@@ -81,13 +80,13 @@ class Undo:
     @contextlib.contextmanager
     def step(self, what: str, outcome_unknown: Callable[[], object], *,
              always_unknown: bool = False) -> Iterator[None]:
-        """One write.
+        """Context for one write.
 
         :param what: description, for the log
         :param outcome_unknown: undoes what may have been done if the write
             fails and its outcome is unknown
         :param always_unknown: it is several writes: even if the array clearly
-            refused one, earlier ones were carried out
+            refused one, earlier ones may have been carried out
         """
         try:
             yield

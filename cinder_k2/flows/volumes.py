@@ -21,7 +21,7 @@ from cinder_k2.flows import undo
 
 
 class CreateGroup(engine.Step):
-    """Make the volume group."""
+    """Create the volume group."""
 
     default_provides = 'group'
 
@@ -37,7 +37,7 @@ class CreateGroup(engine.Step):
 
 
 class CreateVolume(engine.Step):
-    """Make the volume in its group."""
+    """Create the volume in its group."""
 
     default_provides = 'volume'
 
@@ -54,7 +54,7 @@ class CreateVolume(engine.Step):
 
 def create(array: Array, *, name: str, group_name: str, size: int,
            dedup: bool) -> ArrayVolume:
-    """Make a volume of ``size`` KiB, alone in a new group. Two calls."""
+    """Create a volume of ``size`` KiB, alone in a new group. Two calls."""
     with undo.Undo(array) as steps:
         with steps.step('create volume group',
                         lambda: _drop_group(array, group_name)):
@@ -69,7 +69,7 @@ def create(array: Array, *, name: str, group_name: str, size: int,
 
 def create_member(array: Array, *, name: str, size: int,
                   group: int) -> ArrayVolume:
-    """Make a volume of ``size`` KiB in the group of others. One call."""
+    """Create a volume of ``size`` KiB in an existing group. One call."""
     with undo.Undo(array).step('create volume',
                                lambda: drop_volume(array, name, group)):
         volume = array.volumes.create(name, size, group)
@@ -77,14 +77,14 @@ def create_member(array: Array, *, name: str, size: int,
 
 
 def _drop_group(array: Array, name: str) -> None:
-    """Delete a volume group that may have been made, by its name (OBJ-7)."""
+    """Delete by its name a group that may have been created (OBJ-7)."""
     group = array.shown(lambda: array.volumes.find_group(name))
     if group is not None:
         array.volumes.delete_group(group, [name])
 
 
 def drop_volume(array: Array, name: str, group: int) -> None:
-    """Delete a volume that may have been made in a group, by its name."""
+    """Delete by its name a volume that may have been created in a group."""
     made = array.shown(lambda: array.volumes.find_volume(name))
     if made is not None:
         array.volumes.delete(made, group, [name])

@@ -73,7 +73,10 @@ class Asker:
 
     def get(self, resource: str, part: int | str = '', *query: raw.Pair
             ) -> raw.Answer:
-        """Read; QRY-9: never by a part of a name."""
+        """Send a GET, but never search by a part of a name (QRY-9).
+
+        :raises Forbidden: the query is such a search
+        """
         if any('contains' in key or 'regexp' in key for key, _ in query):
             raise Forbidden(f'a substring search of {resource}')
         return self._send('GET', resource, part, query)
@@ -127,8 +130,8 @@ class Writer(Asker):
     def making(self, resource: str) -> Iterator[None]:
         """A context in which an object of a resource is created.
 
-        It is recorded before: the next probe must not assume that it is gone
-        if the array does not show such objects.
+        The resource is recorded first: if the array does not show such
+        objects, the next probe must not assume that there are none.
         """
         if resource in tokens.BEGUN and resource not in self.token.begun:
             self._note((*self.token.begun, resource))
@@ -142,8 +145,8 @@ class Writer(Asker):
     def _not_made(self, resource: str, status: int | None) -> None:
         """Undo the record, if no object can exist.
 
-        A request that was not answered may have been carried out; not so on
-        an array that does not show the resource at all.
+        A request without a reply may have been carried out, unless the array
+        does not even list the resource.
         """
         if resource not in self.token.begun or resource in self._made:
             return
@@ -191,7 +194,7 @@ class Writer(Asker):
     def find(self, resource: str, name: str) -> int | None:
         """Id of an object of the token, by its exact name.
 
-        Where the array does not search by it, the plain list is read.
+        Where the array does not search by the name, the plain list is read.
 
         :raises Unseen: the array shows neither, or a part of the list
         """
@@ -207,7 +210,7 @@ class Writer(Asker):
 
     def _find_in_list(self, resource: str, key: str, name: str,
                       answer: raw.Answer) -> int | None:
-        """The same where the search need not be known.
+        """Find an object in the list if the search proves nothing.
 
         :param answer: to the search
         """
@@ -220,10 +223,10 @@ class Writer(Asker):
         return found
 
     def _finds(self, resource: str, key: str, listed: raw.Answer) -> bool:
-        """Whether the search finds what is there, and nothing else.
+        """Whether a search by the key finds an existing object, and no other.
 
-        Arrays may find nothing by a condition that they do not know, or ignore
-        it.
+        For a condition that an array does not know it may find nothing, or
+        ignore the condition.
         """
         known = next((str(hit[key]) for hit in listed.hits
                       if hit.get(key)), None)
@@ -269,7 +272,7 @@ class Writer(Asker):
                ) -> raw.Answer:
         """DELETE of an object of the token.
 
-        :param leaf: no other object can go along with it
+        :param leaf: no other object can be deleted along with it
         """
         self._check_own(resource, id)
         answer = self._send('DELETE', resource, id)
@@ -279,7 +282,7 @@ class Writer(Asker):
         return answer
 
     def remove_many(self, resource: str, ids: list[int]) -> raw.Answer:
-        """DELETE of several at once (BLK-1), all of them leaves."""
+        """DELETE of several leaves of the token at once (BLK-1)."""
         for id in ids:
             self._check_own(resource, id)
         answer = self._send('DELETE', resource, '__bulk',
@@ -289,7 +292,7 @@ class Writer(Asker):
 
     def _let_go(self, resource: str, ids: list[int], answer: raw.Answer
                 ) -> None:
-        """An id may be another object's as soon as it is free (OBJ-7)."""
+        """Treat deleted objects as gone: their ids may be reused (OBJ-7)."""
         if _may_be_done(answer):
             gone = {(resource, id) for id in ids}
             self._own -= gone
@@ -318,7 +321,7 @@ class Writer(Asker):
 
     def _check_refs(self, body: Mapping[str, Any]) -> None:
         for key, value in body.items():
-            # A policy is only used, not changed by that.
+            # A reference to a policy does not change the policy.
             if isinstance(value, dict) and value and (
                     key != 'retention_policy'):
                 self._check_ref(str(value.get('ref')))
@@ -339,7 +342,7 @@ class Writer(Asker):
             self._see_again(resource, id)
 
     def _see_again(self, resource: str, id: int) -> None:
-        """Check the name of an object that may have been deleted along.
+        """Check the name of an object that may have been deleted with others.
 
         An array that deletes more than requested may reuse the ids for foreign
         objects (OBJ-7).
@@ -388,7 +391,7 @@ def ref_of(hit: Mapping[str, Any], key: str) -> str:
 
 
 def refers(hit: Mapping[str, Any], key: str, ref: str) -> bool:
-    """Whether a field is a reference to something."""
+    """Whether a field is this reference."""
     return ref_of(hit, key) == ref
 
 

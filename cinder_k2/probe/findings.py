@@ -25,7 +25,7 @@ CONFIRMED = 'confirmed'
 CONTRADICTED = 'contradicted'
 NOT_SEEN = 'not seen'
 
-# About the user, the load, or an object that is already gone.
+# Statuses that are about the user or the load.
 _BUSY = (401, 403, 429)
 #: Errors caused by replies whose fields have unexpected types.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError,
@@ -37,9 +37,9 @@ F = TypeVar('F', bound=Callable[..., Any])
 class Finding:
     """The result of a check of a rule.
 
-    :ivar seen: in one line
-    :ivar needs: forms of requests; if the array carries out none of one of
-        them, before or after, the result may be about the form
+    :ivar seen: what was seen, in one line
+    :ivar needs: forms of requests; if there is one of which the array carries
+        out no request during the probe, the result may be about that form
     """
 
     result: str
@@ -54,8 +54,8 @@ class Finding:
         missing = [form for form in self.needs if form not in carried_out]
         if missing:
             return not_seen(
-                f'{self.seen}; nothing shows that it is about the rule, for '
-                'the array has carried out no ' + ', '.join(missing))
+                f'{self.seen}; nothing shows that it is about the rule, '
+                'because the array carried out no ' + ', '.join(missing))
         if self.result == CONTRADICTED and self.needs:
             return contradicted(
                 f'{self.seen}; it has carried out {", ".join(self.needs)}')
@@ -77,7 +77,7 @@ def contradicted(seen: str) -> Finding:
 
 
 def not_seen(seen: str) -> Finding:
-    """The array did not show."""
+    """The array did not show whether it follows the rule."""
     return Finding(NOT_SEEN, seen)
 
 
@@ -88,12 +88,12 @@ def that(holds: bool, seen: str) -> Finding:
 
 def refused(answer: raw.Answer, happened: Callable[[], bool] | None = None,
             control: str = '') -> Finding:
-    """The rule says that the request is refused.
+    """The finding if the rule says that the request is refused.
 
-    :param happened: whether the array has done it; arrays may answer 200 and
-        ignore unknown fields
-    :param control: form of what the array must carry out if the refusal is
-        about the rule; that of the request itself if there is none
+    :param happened: whether the request has had its effect; arrays may answer
+        200 and ignore unknown fields
+    :param control: form of a request that the array must carry out for the
+        refusal to be about the rule; by default the form of the request itself
     """
     if answer.ok:
         if happened is not None and not happened():
@@ -107,10 +107,10 @@ def refused(answer: raw.Answer, happened: Callable[[], bool] | None = None,
 
 
 def done(answer: raw.Answer, control: str = '') -> Finding:
-    """The rule says that the request is carried out.
+    """The finding if the rule says that the request is carried out.
 
-    :param control: form of what the array must carry out if a refusal is
-        about the rule; that of the request itself if there is none
+    :param control: form of a request that the array must carry out for a
+        refusal to be about the rule; by default the form of the request itself
     """
     if answer.ok:
         return confirmed(words.said(answer))
@@ -122,7 +122,8 @@ def done(answer: raw.Answer, control: str = '') -> Finding:
 def both(found: list[Finding]) -> Finding:
     """One finding of a rule that says several things.
 
-    It is not seen if one of them is neither right nor wrong.
+    If one thing is contradicted, so is the rule; else it is not seen if one
+    thing is not.
     """
     seen = '; '.join(each.seen for each in found)
     needs = tuple(form for each in found for form in each.needs)
@@ -157,7 +158,10 @@ def checks(*rules: str) -> Callable[[F], F]:
 
 
 def merged(found: list[Finding]) -> Finding:
-    """One finding of several checks of a rule."""
+    """One finding of several checks of a rule.
+
+    It is contradicted if one of them is, else confirmed if one of them is.
+    """
     for result in (CONTRADICTED, CONFIRMED, NOT_SEEN):
         seen = [each.seen for each in found if each.result == result]
         if seen:

@@ -12,7 +12,8 @@
 
 """Collecting the verdicts on an array, as the driver would over time.
 
-The client records what the array refuses; errors end one step only.
+The client records what the array refuses. An error ends only the step in which
+it occurs.
 """
 
 from collections.abc import Callable
@@ -64,11 +65,11 @@ def _why_not(client: rest.Client, name: str, write: bool) -> str:
                 if peers.hits else 'the array has no replication peer')
     if not write and name.partition(':')[0] in _WRITES:
         return 'needs --write'
-    return 'nothing that was asked shows it'
+    return 'no request of the probe shows it'
 
 
 def _fields(client: rest.Client) -> None:
-    """Lists with a part of the fields, of what the array has any of."""
+    """Learn to list only some fields, of resources with objects."""
     for reader in (client.volumes, client.volume_groups, client.snapshots,
                    client.volsnaps, client.mappings, client.hosts):
         resource = reader.kind.RESOURCE
@@ -80,7 +81,7 @@ def _fields(client: rest.Client) -> None:
 
 def _fields_of(client: rest.Client, resource: str, name: str, fields: str
                ) -> None:
-    """The same of a page, as the driver asks for it."""
+    """Learn this for one resource, with a page as the driver reads it."""
     def ids(*more: raw.Pair) -> list[int | None]:
         answer = client.raw.ask('GET', resource, query=(*_PAGE, *more))
         if answer.error is not None:
@@ -95,13 +96,13 @@ def _fields_of(client: rest.Client, resource: str, name: str, fields: str
 
 
 def _value_list(client: rest.Client) -> None:
-    """A search for two values: one that is ignored finds more volumes."""
+    """Search for two values; an ignored condition finds more volumes."""
     if client.raw.ask('GET', 'volumes').total > 1:
         client.volumes.search(rest.query.one_of('name', ['CTRL', _NOBODY]))
 
 
 def _paging(client: rest.Client) -> None:
-    """Two pages of one volume each, of which the first must be CTRL."""
+    """Read two pages of one volume each; the second must have a higher id."""
     if client.raw.ask('GET', 'volumes').total < 2:
         return
     pages = [client.raw.ask('GET', 'volumes', query=(
@@ -122,14 +123,14 @@ def _paging(client: rest.Client) -> None:
 
 
 def _wwpn(client: rest.Client) -> None:
-    """The search for a Fibre Channel initiator that is listed."""
+    """Search for a Fibre Channel initiator that is listed."""
     listed = client.raw.ask('GET', 'host_fc_ports').hits
     for name in [str(hit['pwwn']) for hit in listed if hit.get('pwwn')][:1]:
         client.host_fc_ports.find(pwwn=name)
 
 
 def _peer(client: rest.Client) -> None:
-    """The read by id of a replication peer that is listed."""
+    """Read by id a replication peer that is listed."""
     listed = client.raw.ask('GET', 'replication/peer_k2arrays').hits
     for id in [id for hit in listed if (id := raw.id_of(hit))][:1]:
         client.peer_arrays.get(id)
@@ -179,9 +180,9 @@ class _Learner:
             _try(step)
 
     def sequence(self) -> None:
-        """The header on writes, learned with an object with its own name.
+        """The header on writes, learned with a separate volume group.
 
-        It is removed with the rest.
+        It is removed with the other objects of the probe.
         """
         with self._made.writer.making('volume_groups'):
             self._client.volume_groups.create(
@@ -230,7 +231,7 @@ class _Learner:
             last_restored_from=self._client.snapshots.ref(snapshot))
 
     def thin_clone(self) -> None:
-        """Thin clones: a plain volume is made, so a refusal is theirs."""
+        """Thin clones; a plain volume shows that a refusal is about them."""
         self._made.volume()
         name = 'creations:volumes:is_thin_clone'
         _try(self._made.thin_clone)

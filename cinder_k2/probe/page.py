@@ -21,7 +21,7 @@ Report = dict[str, Any]
 
 
 def forms(report: Report) -> Iterator[tuple[str, str]]:
-    """The report as JSON and as text: ends of file names, and texts."""
+    """Yield suffix and content of each file of a report: JSON and text."""
     yield 'json', json.dumps(report, indent=1) + '\n'
     yield 'txt', text(report) + '\n'
 

@@ -40,9 +40,9 @@ class _Checks:
         self._state = state
 
     def _ask(self, resource: str, *query: tuple[str, str]) -> Any:
-        """A reply to go by.
+        """A 2xx reply to a search.
 
-        :raises findings.Skip: it is none
+        :raises findings.Skip: the array replied with an error
         """
         answer = self._get(resource, '', *query)
         if not answer.ok:
@@ -76,7 +76,7 @@ class Reads(_Checks):
 
     @checks('DIS-2')
     def index_has_statistics(self) -> Finding:
-        """What references name is in the index."""
+        """The resources that references point to are in the index."""
         urls = self._index().get('resources')
         missing = [name for name in (
             'stats/volumes', 'replication/stats/volumes',
@@ -94,7 +94,7 @@ class Reads(_Checks):
 
     @checks('OBJ-2')
     def bare_object(self) -> Finding:
-        """One object comes without an envelope."""
+        """A single object is returned without an envelope."""
         return findings.is_bare(self._get('volumes', 1), 1)
 
     @checks('VOL-14')
@@ -106,7 +106,7 @@ class Reads(_Checks):
     def _control(self, *query: tuple[str, str]) -> dict[str, Any]:
         """CTRL as a search shows it.
 
-        :raises findings.Skip: it does not
+        :raises findings.Skip: the search does not find it
         """
         for hit in self._ask('volumes', ('name', 'CTRL'), *query).hits:
             if hit.get('name') == 'CTRL':
@@ -140,7 +140,7 @@ class Reads(_Checks):
 
     @checks('QRY-3')
     def empty_value(self) -> Finding:
-        """A condition without a value is left out."""
+        """A condition without a value is ignored."""
         self._control()
         answer = self._get('volumes', '', ('name', ''))
         if not answer.ok:
@@ -150,7 +150,7 @@ class Reads(_Checks):
 
     @checks('QRY-5')
     def case(self) -> Finding:
-        """Strings are compared with case."""
+        """String comparison is case-sensitive."""
         self._control()
         found = self._ask('volumes', ('name', 'ctrl')).hits
         return that(not any(hit.get('name') == 'CTRL' for hit in found),
@@ -159,9 +159,9 @@ class Reads(_Checks):
 
     @checks('QRY-6')
     def case_of_booleans(self) -> Finding:
-        """Booleans are compared without case."""
+        """Booleans are compared without regard to case."""
         if self._is_found('read_only', 'true'):
-            return findings.not_seen('the condition is passed over')
+            return findings.not_seen('the condition is ignored')
         if not self._is_found('read_only', 'false'):
             return findings.not_seen('no volume is found by read_only')
         holds = self._is_found('read_only', 'False')
@@ -180,7 +180,7 @@ class Reads(_Checks):
 
     @checks('QRY-8')
     def quotes(self) -> Finding:
-        """A pair of double quotes is taken off."""
+        """A pair of double quotes is removed."""
         return self._finds_control('%22CTRL%22')
 
     def _finds_control(self, text: str) -> Finding:
@@ -193,7 +193,7 @@ class Reads(_Checks):
 
     @checks('section 2.5')
     def paging(self) -> Finding:
-        """Lists are cut by __limit."""
+        """Lists are truncated by __limit."""
         answer = self._ask('volumes', ('__limit', '0'))
         return that(not answer.hits and answer.total > 0,
                     f'__limit=0: {len(answer.hits)} hits')
@@ -208,7 +208,7 @@ class Reads(_Checks):
 
     @checks('section 14: net_vlans')
     def other_name_of_vlans(self) -> Finding:
-        """system/net_vlans is not found at system/netvlans, too."""
+        """system/net_vlans is not also found at system/netvlans."""
         known, other = (self._get(f'system/{name}')
                         for name in ('net_vlans', 'netvlans'))
         if not known.ok and not other.ok:
@@ -273,7 +273,7 @@ class Reads(_Checks):
 
     @checks('CAP-3')
     def sum_of_capacities(self) -> Finding:
-        """Free is total without allocated and reserved."""
+        """Free is total minus allocated and reserved."""
         one = self._capacity()
         total, free, allocated, reserved = (
             one.get(name) for name in ('total', 'free', 'allocated',
@@ -329,7 +329,7 @@ class Reads(_Checks):
 
     @checks('STA-3')
     def statistics(self) -> Finding:
-        """Statistics, with the fields asked for only."""
+        """Statistics, with the requested fields only."""
         plain = self._ask('stats/system')
         answer = self._get('stats/system', '', ('__fields', 'iops_avg'))
         if not answer.ok:
@@ -370,7 +370,7 @@ class Reads(_Checks):
 
 
 class Events(_Checks):
-    """Checks of events; a probe that writes has made some before."""
+    """Checks of events; a probe that writes has caused some before."""
 
     @checks('EVT-3')
     def event_zero(self) -> Finding:

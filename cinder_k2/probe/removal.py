@@ -41,8 +41,8 @@ class Left:
 def remove(writer: asking.Writer) -> Left:
     """Remove all that the token names.
 
-    It ends with a pass that finds nothing: a write whose reply was lost may
-    show late.
+    There are several passes, until one finds nothing: the effect of a write
+    whose reply was lost may show late.
 
     :raises rest.RestError: objects that every array shows cannot be searched
         for

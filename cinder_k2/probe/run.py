@@ -76,7 +76,7 @@ def plan(address: str, write: bool) -> str:
             'Up to 60 objects are made, all named k2probe-<token>: volume '
             'groups, volumes of 1 to 3 GiB without data, snapshots, views, '
             'thin clones, hosts, a host group, initiators, CHAP profiles and '
-            'policies. Their names are saved before; they are changed, '
+            'policies. Their names are saved first; they are changed, '
             'mapped to the hosts of the probe, and removed at the end. No '
             'system setting and no object of others is changed.')
     else:
@@ -90,8 +90,8 @@ def run(target: Target, write: bool) -> Report:
     """Probe an array.
 
     :param write: create objects, too
-    :raises Unfit: it is not fit for a probe
-    :raises tokens.Damaged: a file of tokens is
+    :raises Unfit: the array or its user is not fit for a probe
+    :raises tokens.Damaged: a file of tokens cannot be used
     :raises tokens.Busy: another probe runs on this machine
     :raises OSError: files of tokens cannot be written
     :raises rest.RestError: the array does not reply, or refuses the user
@@ -120,7 +120,8 @@ class _Probe:
 
     def run(self, write: bool) -> Report:
         """The report."""
-        # Once: probes can handle an array that does not reply.
+        # Sent once, without retries: the operator can deal with an array that
+        # does not reply.
         first = self._asker.get('system/state')
         if first.error is not None:
             raise first.error
@@ -257,13 +258,13 @@ def _version(text: str | None) -> str | None:
 
 
 def _word(text: str | None) -> str | None:
-    """A state, which is a word of the array's own."""
+    """A state, as a single word or with unknown words replaced."""
     return text and (text if re.fullmatch('[A-Za-z_]{1,30}', text)
                      else words.public(text))
 
 
 def _role(text: str | None) -> str | None:
-    """A role that arrays come with; operators make others."""
+    """A predefined role; the names of other roles are not shown."""
     return text and (text if text in _ROLES else words.ELSE)
 
 
@@ -278,7 +279,7 @@ def _private(state: rest.SystemState, address: str, settings: rest.Settings
 
 
 def _public(text: str, private: list[str]) -> str:
-    """A text without those that identify the array."""
+    """A text without the texts that identify the array."""
     for each in private:
         text = re.sub(rf'(?<!\w){re.escape(each)}(?!\w)', words.ELSE, text)
     return re.sub(r'\s+', ' ', text)[:_LONGEST]
@@ -291,12 +292,12 @@ def _check_fit(state: rest.SystemState) -> None:
                     'nothing; use one with mgmt-app or admin, or run '
                     'without --write')
     if not state.system_id:
-        raise Unfit('the array does not say its system_id, by which what a '
-                    'probe leaves behind is found again; run without --write')
+        raise Unfit('the array does not report its system_id, without which '
+                    'leftovers cannot be found again; run without --write')
 
 
 def save(report: Report, directory: str, name: str) -> list[str]:
-    """Write the result as JSON and as a page.
+    """Write the result as JSON and as text.
 
     :returns: the paths
     :raises OSError: they cannot be written

@@ -49,18 +49,18 @@ _PARTS = {
     'host_auth_profiles': ('p1', 'p2', 'p3'),
     'retention_policies': ('r1',),
     'vg_capacity_policies': ('y1', 'y2', 'y3')}
-#: Resources that an array may lack or not show. It is saved, too, for which of
-#: them a probe has begun to create objects.
+#: Resources that an array may lack or not show. The file of a token also has
+#: those of them in which the probe has begun to create objects.
 BEGUN = ('host_iqns', 'host_fc_ports', 'host_groups', 'host_auth_profiles',
          'vg_capacity_policies')
-# Not in the files of earlier versions, which made none.
+# Not in the files of earlier versions, which created no such objects.
 _LATER = ('host_fc_ports',)
 #: Longest name of a volume or group (section 12).
 LONGEST = 42
 
 
 class Damaged(Exception):
-    """A file cannot be used; nothing is removed by it."""
+    """A file cannot be used, so the objects that it names are not removed."""
 
 
 class Busy(Exception):
@@ -82,7 +82,7 @@ class Token:
     begun: tuple[str, ...] = ()
 
     def name(self, part: str) -> str:
-        """The name of one of them."""
+        """The name of an object of the probe."""
         return naming.probe(self.token, part)
 
 
@@ -99,14 +99,14 @@ def new(system: str) -> Token:
 
 
 def long_name(token: str) -> str:
-    """As long as names may be."""
+    """A name of the maximum length."""
     return naming.probe(token, 'l').ljust(LONGEST, 'l')
 
 
 class Tokens:
     """The files in a directory.
 
-    :param directory: is made if it is not there
+    :param directory: created if missing
     """
 
     def __init__(self, directory: str) -> None:
@@ -114,11 +114,11 @@ class Tokens:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the files against other probes meanwhile.
+        """Lock the files against other probes in the context.
 
         A second probe would remove the objects of the first.
 
-        :raises Busy: one does already
+        :raises Busy: another probe has locked them
         :raises OSError: the directory cannot be used
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ class Tokens:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Busy('another k2-admin probe is running on this '
-                           'machine; wait for its end') from None
+                           'machine; wait until it ends') from None
             yield
 
     def save(self, token: Token) -> None:
@@ -186,5 +186,5 @@ def _read(path: pathlib.Path) -> Token:
         raise Damaged(f'{path} cannot be read: {error}') from None
     if not all(naming.is_of_probe(name, token.token)
                for names in token.names.values() for name in names):
-        raise Damaged(f'{path} names what no probe has made')
+        raise Damaged(f'{path} has names that no probe uses')
     return token

@@ -41,10 +41,11 @@ class Address:
 def parse(text: str, port: int | None = None) -> Address:
     """Read ``san_ip``: a name, IPv4 or IPv6 address, perhaps with a port.
 
-    An IPv6 address with a port needs brackets, ``[fd00::1]:8443``; without
-    one they may be left out. ``port`` is the value of san_api_port.
+    An IPv6 address with a port needs brackets, ``[fd00::1]:8443``; without a
+    port they may be left out. ``port`` is the value of san_api_port.
 
-    :raises errors.InvalidSettings: no such form, or two different ports
+    :raises errors.InvalidSettings: the text has another form, the port is out
+        of range, or san_ip and san_api_port differ in it
     """
     host, own = _split(text.strip())
     if port is not None and own is not None and port != own:

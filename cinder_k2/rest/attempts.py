@@ -15,8 +15,8 @@
 A verdict of refusal (``cinder_k2.rest.capabilities``) needs evidence: the
 array must carry out the same call without the capability. Ambiguous failures
 (5xx, a lost connection) count only if they occur twice, with a successful
-known read between them; and three times a minute apart where there is no such
-call.
+known read between them. Where no such call exists, they count only after three
+times in a row, each at least a minute after the one before.
 """
 
 from collections.abc import Callable
@@ -44,11 +44,11 @@ from cinder_k2.rest.verdicts import UNKNOWN
 from cinder_k2.rest.verdicts import WORKS
 
 T = TypeVar('T')
-#: Begins steps.
+#: Starts the steps of an operation; called once for each try.
 Act = Callable[[], calls.Steps[T]]
 
 # Seconds for all requests that are sent only to learn something, and for the
-# reply to a request that may be cut off.
+# reply to a request that may be abandoned.
 _SECONDS = 3.0
 
 
@@ -62,12 +62,13 @@ class Prober(Protocol):
 
         :param seconds: for all of them together
         :param reply: seconds for the reply to each
-        :param awaits_turn: a busy reply does not count as sent
+        :param awaits_turn: a request that the array answers with busy does not
+            count as sent
         """
 
     def deadline(self, seconds: float | None = None
                  ) -> contextlib.AbstractContextManager[object]:
-        """Give the calls of this thread so many seconds."""
+        """Limit the calls of this thread in the context to ``seconds``."""
 
     def limited_retries(self) -> contextlib.AbstractContextManager[object]:
         """Let a read of this thread fail at its second server failure."""
@@ -87,7 +88,8 @@ class Prober(Protocol):
 class _Outcome(Generic[T]):
     """The outcome of a trial: one result, or an error.
 
-    :ivar clear: the error is about the capability, if the fallback works
+    :ivar clear: the error is about the capability, provided that the fallback
+        works
     """
 
     results: tuple[T, ...] = ()
@@ -98,8 +100,8 @@ class _Outcome(Generic[T]):
 class Attempts:
     """Carries out calls with a capability of the array, or without it.
 
-    What is tried are steps (``rest.calls``); each method but ``prefer`` and
-    ``learn`` yields the calls to be sent. May be used by any thread.
+    Operations are given as steps (``rest.calls``), and each public method but
+    ``prefer`` and ``learn`` yields the calls to be sent. Thread-safe.
 
     :param known: the verdicts, which the attempts add to
     """
@@ -110,13 +112,13 @@ class Attempts:
 
     def prefer(self, name: str, novel: Callable[[], T],
                older: Callable[[], T]) -> T:
-        """As ``preferring``, what carries out calls of its own."""
+        """As ``preferring``, for functions that send their own calls."""
         return self._prober.run(self.preferring(
             name, calls.plain(novel), calls.plain(older)))
 
     def learn(self, name: str, novel: Callable[[], T],
               proves: Callable[[T], Any]) -> T | None:
-        """As ``learning``, what carries out calls of its own."""
+        """As ``learning``, for a function that sends its own calls."""
         steps = self.learning(name, calls.plain(novel), proves)
         return self._prober.run(steps)
 
@@ -126,13 +128,14 @@ class Attempts:
                    = None) -> calls.Steps[T]:
         """Carry out a write with a capability, or without it.
 
-        :param novel: does it with the capability; what it raises after an
-            unclear outcome is raised after it has looked for a result
-        :param older: the fallback without it
-        :param has_own_path: 404 and 405 are about the capability
-        :param is_unique: the array carries out one of the two at most, so
+        :param novel: the write with the capability. If its outcome is unknown,
+            it must look for a result before it raises the error
+        :param older: the fallback without the capability
+        :param has_own_path: the capability has a path of its own, so 404 and
+            405 are about the capability
+        :param is_unique: the array carries out at most one of the two, so
             ``older`` need not wait for the end of ``novel``
-        :param proves: steps that tell whether the array did what a first
+        :param proves: steps that tell whether the array did what the first
             result says. False is a silent refusal; None is no evidence, and
             the result counts
         :raises errors.RestError: what ``older`` raises, or ``novel`` where the
@@ -153,9 +156,9 @@ class Attempts:
                 ) -> calls.Steps[T]:
         """Read with capabilities that are known to work, or without.
 
-        Without if the array refuses that, or twice replies with 5xx or not at
-        all while it replies to a known read. After three times in a row the
-        capability counts as refused.
+        ``older`` is used if the array refuses ``novel``, or twice answers it
+        with 5xx or drops the connection while it replies to a known read.
+        After three such failures in a row the capabilities count as refused.
 
         :param names: capabilities that ``novel`` uses
         :raises errors.RestError: what ``older`` raises, or ``novel`` where the
@@ -188,18 +191,19 @@ class Attempts:
                   ) -> calls.Steps[T]:
         """Carry out a call that has no fallback.
 
-        Then it is unknown whether 5xx and lost connections are about the
-        capability: they postpone it for a minute, and are a refusal after
-        three times in a row.
+        Without a fallback, it is unknown whether 5xx and lost connections are
+        about the capability: each blocks the call for a minute, and three in a
+        row count as a refusal.
 
         :param of_object: a 404 may be about an object as well as about the
-            capability; it is the cause of the error then
-        :param is_read: it is a read, which is refused only for its form
-        :param slow: it must not be sent again while the array may be working
-            on it
-        :param may_recover: 5xx is about the state of the array (ERR-6)
-        :param confirm: raises errors.PassedOver if a first result does not
-            show that the array carried it out
+            capability; the 404 is then the ``__cause__`` of the error
+        :param is_read: the call is a read, which is refused only for its form
+        :param slow: the call must not be sent again while the array may be
+            working on it
+        :param may_recover: a 5xx may be about the state of the array (ERR-6)
+            and only blocks the call for a minute
+        :param confirm: raises errors.PassedOver if the first result does not
+            show that the array carried out the call
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
@@ -243,7 +247,10 @@ class Attempts:
     @staticmethod
     def _confirmed(confirm: Callable[[T], object] | None,
                    outcome: _Outcome[T]) -> _Outcome[T]:
-        """Not in the trial: it may need many calls to wait."""
+        """Apply ``confirm`` to a result; its PassedOver becomes the error.
+
+        This is not done in the trial, because it may take many calls.
+        """
         if confirm is None:
             return outcome
         try:
@@ -277,9 +284,9 @@ class Attempts:
         """Carry out a write that hangs while the array replies to others.
 
         Three seconds are not enough, because there is no fallback: an object
-        that the array creates late would be orphaned. A minute is; after that
-        its outcome is unknown, so the caller looks for it, and it is not sent
-        for as long.
+        that the array creates late would be orphaned. So the write gets a
+        minute. After that its outcome is unknown, the caller looks for the
+        result, and such writes are not sent for another minute.
         """
         try:
             with self._prober.deadline(PAUSE):
@@ -295,7 +302,7 @@ class Attempts:
         """The error for a refusal without a fallback.
 
         A missing permission of the user proves nothing about the array, but
-        the caller has to do without it as well.
+        the caller still has to do without the capability.
         """
         if isinstance(error, errors.NotOffered):
             return error
@@ -324,9 +331,8 @@ class Attempts:
         """Try a read whose fallback has just worked.
 
         :param proves: whether a result shows that the capability works, or
-            steps to tell that; one that does not is a silent refusal, None is
-            no evidence
-        :returns: the result, if it does
+            steps to tell that. False is a silent refusal, None is no evidence
+        :returns: the result if it shows that, else None
         """
         if self._known.verdict(name).state != UNKNOWN:
             return None
@@ -357,9 +363,10 @@ class Attempts:
 
     def _use_of_object(self, name: str, novel: Act[T],
                        older: Act[T]) -> calls.Steps[T]:
-        """Use what works, where a refusal is mostly about the object.
+        """Use a capability where a refusal is usually about the object.
 
-        After a minute of refusals only, the fallback shows which it is.
+        If the array has refused every such call for a minute, the fallback
+        shows whether the refusals are about the capability.
         """
         progress = self._known.progress(name)
         try:
@@ -380,7 +387,7 @@ class Attempts:
         try:
             return (yield from older())
         except errors.RestError:
-            # It was the object.
+            # The refusals were about the object.
             progress.refused = time.monotonic()
             raise
 
@@ -389,9 +396,10 @@ class Attempts:
              ) -> calls.Steps[T]:
         """Learn with a write.
 
-        An interrupted one may be carried out after the fallback. Where the
-        array would do both, such as delete an object whose id is another's by
-        then (OBJ-7), it gets the full time for a reply, but only once.
+        The array may carry out an interrupted write after the fallback. Where
+        it would carry out both, and for example delete another object that has
+        the id by then (OBJ-7), the write gets the full time for a reply, and
+        one hang is a refusal.
         """
         begin = time.monotonic()
         outcome = yield from self._tried(
@@ -428,7 +436,7 @@ class Attempts:
                     again.clear or errors.is_lost(again.error)))
 
     def _conclude(self, name: str, outcome: _Outcome[T]) -> None:
-        """The fallback has worked after the capability failed."""
+        """Record the verdict after the fallback has worked."""
         if outcome.error is None or outcome.clear:
             self._known.set_refused(name, outcome.error)
         else:
@@ -436,11 +444,11 @@ class Attempts:
 
     def _conclude_write(self, name: str, outcome: _Outcome[T], faster: bool,
                         most: int) -> None:
-        """The same; repeated hangs become a refusal.
+        """As ``_conclude``, for a write; repeated hangs become a refusal.
 
-        :param faster: the fallback took no longer: the array is not slow in
+        :param faster: the fallback took no longer, so the array is not slow in
             general
-        :param most: that many hangs in a row are a refusal
+        :param most: number of hangs in a row that are a refusal
         """
         progress = self._known.progress(name)
         hangs = outcome.error is not None and not outcome.clear and (

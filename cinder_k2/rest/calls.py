@@ -15,8 +15,8 @@
 The logic of requests (retries, checks after a lost reply, searches,
 capabilities) is written as generators. Each yields the ``Call``s to send, one
 by one, receives the reply or the error of each, and returns its result.
-``Session.run`` sends them. So none of these decisions is on the stack while a
-request is under way, and each reads from top to bottom.
+``Session.run`` sends them. So none of this logic is on the stack while a
+request is under way, and each part of it reads from top to bottom.
 """
 
 from collections.abc import Callable

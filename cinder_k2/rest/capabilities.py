@@ -52,7 +52,7 @@ class Store(Protocol):
         """The version of the array that was seen last, and the verdicts."""
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Store them."""
+        """Store the version of the array and the verdicts."""
 
 
 @dataclasses.dataclass
@@ -127,8 +127,8 @@ class Capabilities:
         with self._lock:
             if self._version:
                 LOG.info('The array at %(address)s has version %(version)s, '
-                         'not %(before)s as before: what it can do is found '
-                         'out again.',
+                         'not %(before)s as before: its capabilities are '
+                         'tested again.',
                          {'address': self._address, 'version': version,
                           'before': self._version})
                 self._verdicts.clear()
@@ -145,8 +145,9 @@ class Capabilities:
     def failed(self, name: str, error: errors.RestError) -> None:
         """Record a failure that may be about the capability or not.
 
-        That is a refusal of what once worked where the fallback works, or 5xx
-        where there is none.
+        Such a failure is a refusal of a capability that once worked, where the
+        fallback works, or a 5xx where there is no fallback. After three in a
+        row the capability counts as refused.
         """
         progress = self.progress(name)
         progress.strikes += 1
@@ -180,7 +181,7 @@ class Capabilities:
              'without': without, 'words': words})
 
     def progress(self, name: str) -> Progress:
-        """The in-memory state of a capability, for the one who tries it."""
+        """The in-memory state of a capability, for the caller trying it."""
         with self._lock:
             return self._progress.setdefault(name, Progress())
 

@@ -25,8 +25,8 @@ STATISTICS = 'statistics'
 WHOLE_HOSTS = 'deletions:hosts:with_initiators'
 RESTORE = 'updates:volume_groups:last_restored_from'
 
-#: What a capability is, and how operations work without it: by name, or by as
-#: much of the name as its colons allow.
+#: What each capability is, and how operations work without it. A key is a name
+#: or the part of a name before a colon; the longest key of a name applies.
 CAPABILITIES: dict[str, tuple[str, str]] = {
     PAGING: (
         'lists read page by page, sorted (__sort, __offset, __limit)',

@@ -79,7 +79,7 @@ class Client:
         state = self._state.first()
         version = (state.system_id, state.rest_api_version,
                    state.system_version)
-        # An array that omits it once has no new version.
+        # A reply that lacks one of these does not mean a new version.
         if all(version):
             self.capabilities.note_version(' '.join(map(str, version)))
         return state
@@ -104,11 +104,11 @@ class Client:
                  ) -> contextlib.AbstractContextManager[object]:
         """Limit calls of this thread in the context to ``seconds``.
 
-        Without ``seconds`` it is the deadline of the settings, for all of them
-        together. It nests; the shorter one wins, unless the inner one is
-        ``fresh``, which is needed to undo operations that ran out of time.
-        With ``outage``, a call ends when the array has accepted no connection,
-        or its name was unknown, for so many seconds.
+        The limit is for all of them together; without ``seconds`` it is the
+        deadline of the settings. Of nested deadlines the shorter one wins,
+        unless the inner one is ``fresh``, which is needed to undo operations
+        that ran out of time. With ``outage``, a call ends when the array has
+        accepted no connection, or its name was unknown, for so many seconds.
         """
         return self._session.deadline(seconds, fresh=fresh, outage=outage)
 
@@ -118,9 +118,9 @@ class Client:
 
         :returns: the results of both; the first error is raised
         """
-        # No trial is around them: code that tries a capability is in this
-        # package and calls none of its users. Each of the two has its own
-        # trials.
+        # This is never called within a trial: only code of this package tries
+        # capabilities, and it does not use this method. Each of the two reads
+        # has its own trials.
         with self._session.deadline() as deadline, \
                 concurrent.futures.ThreadPoolExecutor(1) as pool:
             def in_time() -> S:

@@ -52,8 +52,8 @@ Bulk = writes.BulkDelete | writes.BulkUpdate[R]
 class _NotBulk(Exception):
     """Some of several objects were there, were gone, or could not be written.
 
-    A bulk call may have failed for them: it proves nothing against bulk
-    calls.
+    They may be the reason why a bulk call failed, so the failure proves
+    nothing about bulk calls.
     """
 
 
@@ -100,8 +100,8 @@ class Collection(reads.Reads[R]):
                 self, values, find, needs_id=needs_id), outcome=outcome)
         sent = {name: value for name, value in fields.items()
                 if value is not None}
-        # If the array carries out an interrupted request late, its name is
-        # taken.
+        # If the array carries out an interrupted request late, the name is
+        # taken by then, and the request is refused.
         outcome = rest_session.OutcomeCheck(
             open=outcome_unknown, is_unique=not slow and find is None
             and writes.is_named(self.kind, sent), verify=verify)
@@ -127,15 +127,15 @@ class Collection(reads.Reads[R]):
         :param names: names that the object may have. After a lost reply, the
             request is not repeated if the id is another object's by then
             (OBJ-7).
-        :param shows: whether the array has made the change, given its reply,
-            which may not show it; called until it once did
+        :param shows: tells, given the object in the reply, whether the array
+            has made the change; called until the change is known to work
         :param verify: as for ``create``
         :param outcome: in place of ``verify``; it is open afterwards if a
-            reply was lost. With ``slow``, the array may need longer than a
-            reply may take: then it is not asked again, and the error is what
-            there is. Nor need its reply show the change yet.
+            reply was lost. If it is ``slow``, the array may need longer than a
+            reply may take: then the request is not repeated but its error
+            raised, and the reply need not show the change yet.
         :raises errors.NotFound: there is no such object
-        :raises errors.NotOffered: the array does not take the fields
+        :raises errors.NotOffered: the array does not accept the fields
         """
         return self.session.run(self._update(
             id, fields, optional, names=names, shows=shows,
@@ -203,13 +203,13 @@ class Collection(reads.Reads[R]):
                **identity: query.Value | None) -> bool:
         """Remove one object; False when it was gone already.
 
-        After a lost reply, it is looked for before the request is repeated:
-        its id may be another object's by then (OBJ-7).
+        After a lost reply, the object is looked for before the request is
+        repeated: the id may be another object's by then (OBJ-7).
 
-        :param names: names that it may have
-        :param outcome: outcome of an earlier deletion of it; if that is
-            unknown, it is looked for first
-        :param identity: values that identify it
+        :param names: names that the object may have
+        :param outcome: outcome of an earlier deletion of the object; if that
+            is unknown, the object is looked for first
+        :param identity: values that identify the object
         :raises errors.NotOffered: the array does not delete such objects
         """
         return self.session.run(self._delete(id, identity, names, outcome))
@@ -249,7 +249,7 @@ class Collection(reads.Reads[R]):
         exist: all-or-nothing is not guaranteed (BLK-4).
 
         :param finds: for each of the items, a function that finds it after a
-            lost reply, if it has no key
+            lost reply; needed if the resource has no key
         :param verify: as for ``create``
         :param needs_ids: as for ``writes.Create``; a bulk call needs them
         """
@@ -281,7 +281,7 @@ class Collection(reads.Reads[R]):
                 raise
         bulk = writes.BulkCreate(self, items, finds)
         outcome = rest_session.OutcomeCheck(verify=verify)
-        # Whether some may have been made.
+        # Whether some may have been created.
         left: list[bool] = []
         made: list[R] = []
         one_by_one: list[bool] = []
@@ -325,7 +325,7 @@ class Collection(reads.Reads[R]):
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
         :param find: finds the existing ones after a lost reply, instead of
-            both
+            ``identities`` and ``names``
         :param outcome: as for ``delete``; it is open afterwards if a reply was
             lost
         """
@@ -367,7 +367,7 @@ class Collection(reads.Reads[R]):
         :param names: by id: that of the object, where it is known. After a
             lost reply they are looked up by these before anything is sent
             again; one whose id is another's by then is not changed (OBJ-7).
-        :returns: those that were not changed: id, and why
+        :returns: the errors of the objects that were not changed, by id
         """
         known = names or {}
         with self.session.deadline():
@@ -383,11 +383,11 @@ class Collection(reads.Reads[R]):
                       ) -> dict[int, errors.RestError]:
         """Delete those of several objects that nothing holds.
 
-        As update_many; missing ones are no error.
+        Works like ``update_many``; missing objects are no error.
 
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
-        :returns: those that have to stay: id, and why
+        :returns: the errors of the objects that have to stay, by id
         """
         known = names or {}
         with self.session.deadline():
@@ -423,10 +423,11 @@ class Collection(reads.Reads[R]):
                bulk: Callable[[Sequence[T]], Bulk[R]],
                single: Act[T], tries: int, *, look_first: bool = False
                ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
-        """Write several objects at once, or as many at once as pass.
+        """Write several objects in as few calls as the array allows.
 
+        :param tries: tries of a call in which an object may be busy
         :param look_first: the outcome of an earlier request is unknown
-        :returns: those that are bad
+        :returns: the items that could not be written, with their errors
         """
         outcome = rest_session.OutcomeCheck(unseen=look_first)
         if len(items) < 2 or self._known.refused(name):
@@ -466,7 +467,7 @@ class Collection(reads.Reads[R]):
             if bad or gone:
                 raise _NotBulk
             return True
-        # It may be about one of the objects, not about bulk calls.
+        # A failure may be about one of the objects, not about bulk calls.
         with contextlib.suppress(_NotBulk):
             try:
                 yield from self._attempts.preferring(
@@ -481,8 +482,8 @@ class Collection(reads.Reads[R]):
                  ) -> calls.Steps[bool | None]:
         """Whether the array carried out what it answered with 2xx.
 
-        None if that cannot be seen. Unless it was done, each object is
-        looked for before it is written (OBJ-7).
+        None if that cannot be seen. Unless the call was carried out, each
+        object is looked for before it is written (OBJ-7).
 
         :param outcome: that of the bulk call
         """
@@ -541,7 +542,7 @@ class Collection(reads.Reads[R]):
 def _failures(write: Act[T], items: Sequence[T],
               outcome: rest_session.OutcomeCheck
               ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
-    """Write objects one by one; returns the failed ones, and why.
+    """Write objects one by one; return the failed ones with their errors.
 
     :param outcome: that of an earlier request for them
     """

@@ -12,8 +12,8 @@
 
 """HTTPS connections to an array, on which a whole reply has a time limit.
 
-The timeout of a socket starts again with each byte: an array that sends one
-now and then, of the headers or of the body, would block its caller for hours.
+The timeout of a socket starts again with each byte: an array that sends a byte
+of the headers or the body now and then would block its caller for hours.
 Here each read from the socket waits at most until the end of the request.
 """
 
@@ -38,17 +38,18 @@ _END: contextvars.ContextVar[float | None] = contextvars.ContextVar(
 
 _NO_CONNECTION = (urllib3.exceptions.NewConnectionError,
                   urllib3.exceptions.ConnectTimeoutError)
-# Seconds, when the time is used up; with 0 no connection would succeed.
+# Connect timeout in seconds when no time is left; with 0 no connection would
+# succeed.
 _LEAST = 0.1
 
 
 @contextlib.contextmanager
 def until(end: float) -> Iterator[None]:
-    """Limit replies to requests that are sent meanwhile.
+    """Limit the time for replies to requests sent in the context.
 
-    A socket that is read later than that raises TimeoutError.
+    A read from the socket after ``end`` raises TimeoutError.
 
-    :param end: in terms of time.monotonic
+    :param end: a time of ``time.monotonic``
     """
     token = _END.set(end)
     try:
@@ -73,14 +74,14 @@ class Adapter(requests.adapters.HTTPAdapter):
 
 
 class _Socket(io.RawIOBase):
-    """What arrives at a socket, until the end of the current request."""
+    """The data received by a socket, with a time limit for all reads."""
 
     def __init__(self, received: io.BufferedReader, sock: socket.socket
                  ) -> None:
         self._received = received
         self._socket = sock
         self._end = _END.get()
-        # Of a single read.
+        # Timeout of a single read, in seconds.
         self._timeout = sock.gettimeout()
 
     def readable(self) -> bool:
@@ -97,7 +98,7 @@ class _Socket(io.RawIOBase):
         try:
             return self._received.readinto1(buffer)
         finally:
-            # The next request is sent with it.
+            # The next request is sent with this timeout.
             self._socket.settimeout(self._timeout)
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class _Connection(urllib3.connection.HTTPSConnection):
         host, timeout = self._dns_host, self.timeout
         addresses = _addresses(host, self.port)
         if len(addresses) < 2 or not isinstance(timeout, (int, float)):
-            # Also without any: urllib3 says why.
+            # Also if there are none: the error of urllib3 says why.
             return super()._new_conn()
         end = time.monotonic() + timeout
         *others, last = addresses
@@ -135,7 +136,7 @@ class _Connection(urllib3.connection.HTTPSConnection):
                         address, end, len(addresses) - tried)
             return self._connected(last, end)
         finally:
-            # The certificate is checked for the host.
+            # The certificate is checked against the host, not the address.
             self._dns_host, self.timeout = host, timeout
 
     def _connected(self, address: str, end: float, share: int = 1

@@ -38,7 +38,7 @@ _DEVICE_WORDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The call and the array of an error; ``device`` as in the settings."""
+    """The call and the array of an error; ``device`` as in ``Settings``."""
 
     address: str = ''
     method: str = ''
@@ -177,7 +177,7 @@ class NotOffered(Refused):
 
 
 class Unproven(NotOffered):
-    """Nothing was found by a search that never found anything here."""
+    """A search found nothing, and never has found anything on this array."""
 
 
 class Incomplete(RestError):
@@ -204,7 +204,7 @@ class BadReply(RestError):
 
 
 class SequenceUsed(Refused):
-    """409 under our own sequence number (SEQ-1); stays in this package."""
+    """409 to our own sequence number (SEQ-1); never leaves this package."""
 
 
 _BY_STATUS: dict[int, type[RestError]] = {
@@ -220,7 +220,7 @@ def may_go_on(error: RestError) -> bool:
 def is_server_failure(error: RestError) -> bool:
     """Whether a request was answered with 5xx, or its connection dropped.
 
-    A time-out is none: the array may just be slow.
+    A timeout does not count: the array may just be slow.
     """
     return (error.outcome_unknown and isinstance(error, (ServerError,
                                                          Unreachable))
@@ -239,7 +239,7 @@ def is_refusal(error: RestError) -> bool:
 
 
 def in_words_of_device(text: str) -> str:
-    """A text about options, for an array from replication_device."""
+    """Replace the options in a text by their keys in replication_device."""
     for option, key in _DEVICE_WORDS:
         text = text.replace(option, key)
     return text

@@ -12,10 +12,10 @@
 
 """Limits concurrent requests of a kind to an array (ERR-4, ERR-5).
 
-It starts with a few, and doubles the limit after each window of successes
-until the array first replies busy or too fast. From then on it is additive
-increase, multiplicative decrease: one slot more for each window of successes,
-half of them when the array replies so again.
+The limit starts low, and doubles after each window of successes until the
+array first replies that it is busy or gets too many requests (429). From then
+on it is additive increase, multiplicative decrease: one slot more for each
+window of successes, half as many slots after each further reply of that kind.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Slot:
         self._limiter._opened()
 
     def congested(self) -> None:
-        """The array replied busy or too fast."""
+        """The array replied that it is busy, or with 429."""
         self._limiter._narrowed(self._era)
 
 

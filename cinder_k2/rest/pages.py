@@ -80,7 +80,8 @@ class Pages:
     def total(self, pairs: list[query.Pair]) -> calls.Steps[int]:
         """How many objects meet conditions, as the array counts. One call.
 
-        :raises errors.BadReply: it does not say so
+        :raises errors.BadReply: the reply is no list, or has no total and may
+            be incomplete
         """
         hits, total = yield from self._page(pairs)
         if total is None:
@@ -90,7 +91,7 @@ class Pages:
         return total
 
     def first(self) -> calls.Steps[list[Any]]:
-        """Some of all objects: those that a bare list begins with. One call.
+        """The objects in the reply to a search without conditions. One call.
 
         :raises errors.BadReply: the reply is no list
         """
@@ -114,7 +115,7 @@ class Pages:
                 capability_names.PAGING, lambda: self._some(pairs),
                 is_read=True)
         except errors.Incomplete:
-            # Not the array's fault.
+            # The list kept changing, which says nothing about paging.
             return None
         except errors.RestError as error:
             if not errors.is_refusal(error):
@@ -126,10 +127,13 @@ class Pages:
         return found
 
     def _some(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
-        """As _sorted, where zero hits may be for unknown keys (QRY-2)."""
+        """As ``_sorted``; zero hits may mean unknown keys (QRY-2).
+
+        :raises errors.Refused: also when nothing is found
+        """
         found = yield from self._sorted(pairs)
         if not found:
-            raise self._refused('nothing is found by pages')
+            raise self._refused('paged requests find nothing')
         return found
 
     def _sorted(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
@@ -165,8 +169,8 @@ class Pages:
             total = (len(found) + len(new) + bool(new) if said is None
                      else said)
             if not new and len(found) < total:
-                # It would be worse to take a part of the objects for all of
-                # them.
+                # An error is better than to mistake some of the objects for
+                # all of them.
                 raise self.bad(f'{total} objects promised, {len(found)} sent')
             if list(map(_id, hits[:len(known)])) != list(map(_id, known)):
                 return None

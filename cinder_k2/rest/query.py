@@ -64,7 +64,10 @@ class Condition:
 
     @functools.cached_property
     def _wanted(self) -> frozenset[Value]:
-        """The values: there are hundreds, and as many records to compare."""
+        """The values in normal form, to look up the value of a record.
+
+        There may be hundreds of values, and as many records.
+        """
         return frozenset(records.normal(self.field, value)
                          for value in self.values)
 
@@ -89,12 +92,12 @@ class Condition:
             return str(getattr(record, self.field)).startswith(
                 str(self.values[0]))
         value = records.normal(self.field, getattr(record, self.field))
-        # What could not be read may be a JSON object.
+        # A field that could not be read may be a JSON object.
         return isinstance(value, Hashable) and value in self._wanted
 
 
 def equal(field: str, value: Value) -> Condition:
-    """``field`` equals ``value``; a reference is that object.
+    """``field`` equals ``value``, or refers to it if it is a reference.
 
     :raises ValueError: None or an empty string, which the array would
         take for no condition at all (QRY-3, QRY-4)
@@ -104,7 +107,10 @@ def equal(field: str, value: Value) -> Condition:
 
 
 def prefix(field: str, value: str) -> Condition:
-    """``field`` begins with ``value``."""
+    """``field`` begins with ``value``.
+
+    :raises ValueError: as for ``equal``
+    """
     _encode(value)
     return Condition(field, (value,), is_prefix=True)
 

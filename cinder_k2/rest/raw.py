@@ -71,14 +71,14 @@ class Answer:
 
     @property
     def total(self) -> int:
-        """The number of objects that the array reports."""
+        """The total that the array reports, else the number of hits."""
         said = self.value.get('total') if isinstance(
             self.value, dict) else None
         return said if isinstance(said, int) else len(self.hits)
 
     @property
     def id(self) -> int | None:
-        """Id of the bare object."""
+        """Id of the bare object; None without one."""
         return id_of(self.value)
 
     def field(self, name: str) -> Any:
@@ -108,6 +108,7 @@ class Raw:
 
         :param resource: empty for the index
         :param part: the next part: an id, '__bulk', or '/' for a slash
+        :param sequence: value of the header X-K2-Sequence
         :raises errors.AuthenticationFailed, errors.CertificateError,
             errors.NotConnected: nothing can be found out
         """

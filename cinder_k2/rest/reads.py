@@ -32,7 +32,7 @@ R = TypeVar('R', bound=records.Record)
 class Reads(Generic[R]):
     """Reads one resource. Every call may raise errors.RestError.
 
-    Where a field has a value, a string, number, bool or Ref is taken.
+    Values to search for are strings, numbers, bools or Refs.
     """
 
     def __init__(self, session: rest_session.Session, kind: type[R]) -> None:
@@ -68,7 +68,7 @@ class Reads(Generic[R]):
             transport.Request('GET', f'{self.path}/{id}')))
 
     def first(self, *pairs: query.Pair) -> R:
-        """The only object of resources that have one.
+        """The object of a resource that has only one.
 
         ``pairs`` are control parameters (section 2.5).
         """
@@ -82,6 +82,8 @@ class Reads(Generic[R]):
     def find(self, **equal: query.Value) -> R | None:
         """The first live object whose fields equal all these values.
 
+        :raises errors.Incomplete: the array shows only a part of the list, and
+            the object is not in it
         :raises ValueError: an empty value, see :func:`query.equal`
         """
         found, complete = self.session.run(self.living(**equal))
@@ -144,13 +146,13 @@ class Reads(Generic[R]):
         try:
             return self.kind.from_json(data, self._overlook)
         except ValueError as error:
-            raise self.bad(f'no use in the reply: {error}', request
+            raise self.bad(f'unusable reply: {error}', request
                            ) from None
 
     def hits(self, data: Any, request: transport.Request) -> list[Any]:
         """The objects in the envelope of a collection (OBJ-1).
 
-        :raises errors.BadReply: it is none
+        :raises errors.BadReply: there is no such envelope
         """
         if isinstance(data, dict) and isinstance(data.get('hits'), list):
             return list(data['hits'])

@@ -76,7 +76,7 @@ class Ref:
 def _as_ref(value: Any) -> Ref | None:
     # An empty reference is null, {} or "" (OBJ-9).
     if isinstance(value, dict):
-        # One that is not empty and has no ref is none, not empty.
+        # An object with other keys than ref is invalid, not empty.
         value = value.get('ref', value) if value else ''
     if value is None or value == '':
         return None
@@ -299,7 +299,7 @@ class VolumeGroup(Record):
 
     @property
     def tells_replication(self) -> bool:
-        """Whether one of the two is present."""
+        """Whether the reply has one of the two fields of replication."""
         return not {'replication_session',
                     'replication_sessions'} <= self.unread
 
@@ -464,7 +464,7 @@ class PeerArray(Record):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the array reports that it reaches the peer, or nothing."""
+        """Whether the array reports that it reaches the peer, or no state."""
         return _is_ok(self.mgmt_connectivity_state)
 
 
@@ -485,8 +485,8 @@ class ReplicationSession(Record):
     """Section 10.2: one side of the replication of a volume group.
 
     ``rpo`` in seconds; ``generation_number`` is what has arrived (REP-14).
-    Of ``current_snapshot`` and ``current_snapshot_id`` only matters whether
-    they are set.
+    For ``current_snapshot`` and ``current_snapshot_id`` it only matters
+    whether they are set.
     """
 
     RESOURCE = 'replication/sessions'
@@ -513,7 +513,7 @@ class ReplicationSession(Record):
 
         ``current_snapshot_id`` shows it. ``current_snapshot`` may be the last
         one that was copied, so it only matters if the array does not show the
-        id. One may be copied if it shows neither.
+        id. If the array shows neither, a snapshot may be being copied.
         """
         if 'current_snapshot_id' not in self.unread:
             return bool(self.current_snapshot_id)
@@ -548,9 +548,9 @@ class FcPort(Record):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the array reports the port as "ok", or nothing.
+        """Whether the array reports the port as "ok", or no status.
 
-        No other state is documented.
+        No other status is documented.
         """
         return _is_ok(self.status)
 
@@ -642,10 +642,10 @@ def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
 
 def is_undecided(record: Record, wanted: AbstractMapping[str, Any],
                  others: Iterable[str] = ()) -> bool:
-    """Whether it is unknown if ``record`` is one searched for.
+    """Whether it is unknown if ``record`` is one that was searched for.
 
-    That is the case if no field differs and the reply did not show one that
-    was asked for: then it is neither known to be gone nor found.
+    That is the case if no field differs, but the reply did not show all that
+    were asked for: then the object is neither found nor known to be gone.
 
     :param others: names of fields with a condition that is not compared
     """

@@ -18,6 +18,7 @@ import random
 from cinder_k2 import polling
 from cinder_k2.rest import errors
 
+# Longest first pause, and longest pause of all, in seconds.
 BASE = 0.1
 CAP = 5.0
 # A 500 or a reply that is no JSON rarely recovers by itself: retrying for
@@ -41,7 +42,7 @@ class Deadline:
         self._end = clock.monotonic() + seconds
 
     def during(self, outage: float | None) -> 'Deadline':
-        """The same one, but with that limit of an outage."""
+        """A copy with the same end, but another ``outage``."""
         same = copy.copy(self)
         same.outage = outage
         return same
@@ -58,7 +59,8 @@ class Retry:
         None: as many as the deadline allows
     :param once: no second try, whatever the error
     :param awaits_turn: a busy reply does not count as a try for ``once``
-    :param most_failures: tries that end with 5xx, or without a reply
+    :param most_failures: maximum of tries that end with 5xx or a dropped
+        connection
     """
 
     def __init__(self, deadline: Deadline, clock: polling.Clock,
@@ -82,8 +84,8 @@ class Retry:
     def pause(self, error: errors.RestError) -> None:
         """Sleep until the next try is due.
 
-        :raises errors.RestError: ``error``, or a better one before it, if
-            there is no next try
+        :raises errors.RestError: if there is no next try: ``error``, or the
+            one before if that is more useful
         """
         self.tries += 1
         self._persistent += _is_persistent(error)
@@ -112,7 +114,7 @@ class Retry:
             self._awaits_turn and isinstance(error, errors.Busy))
 
     def _is_outage(self, error: errors.RestError, delay: float) -> bool:
-        """Whether the array is without connections for too long by then."""
+        """Whether the outage will be too long by the time of the next try."""
         outage = self._deadline.outage
         if outage is None or not isinstance(error, errors.NotConnected):
             return False

@@ -42,9 +42,9 @@ from cinder_k2.rest import transport
 R = TypeVar('R', bound=records.Record)
 Conditions = Sequence[query.Condition]
 
-# For longer lists it is worth a call for an object that shows whether the
-# array supports lists of values, once so many of the values have found
-# nothing.
+# If a list is longer than _MANY, and its first _MISSES values find nothing,
+# one call for any existing object is worth it: searching for that object shows
+# whether the array supports lists of values.
 _MANY = 8
 _MISSES = 3
 # Maximum number of values in a list that is sent to learn that.
@@ -76,7 +76,7 @@ class _Plan:
     """The conditions to send, and those to compare here.
 
     :ivar asked: conditions with the keys of a single value
-    :ivar kept: the others
+    :ivar kept: the conditions to compare here
     :ivar capability: the one that the array needs; '' for a known form
     """
 
@@ -92,7 +92,7 @@ class _Plan:
                      and key != condition.list_key), None)
 
     def asking(self, values: Iterable[query.Value]) -> '_Plan':
-        """With other values instead of those of ``listed``."""
+        """The plan with other values instead of those of ``listed``."""
         listed = self.listed
         return self if listed is None else dataclasses.replace(
             self, asked=tuple(
@@ -100,7 +100,7 @@ class _Plan:
                  if c is listed else c) for key, c in self.asked))
 
     def in_one_go(self) -> '_Plan':
-        """With lists of values where there are several."""
+        """The plan with the keys of lists where there are several values."""
         return dataclasses.replace(self, asked=tuple(
             (c.list_key if len(c.values) > 1 else key, c)
             for key, c in self.asked))
@@ -120,7 +120,7 @@ class Search(Generic[R]):
     def run(self, conditions: Conditions) -> calls.Steps[Found[R]]:
         """The objects that meet all conditions.
 
-        :raises errors.NotOffered: the array cannot show it
+        :raises errors.NotOffered: the array does not offer such a search
         """
         if any(not condition.values for condition in conditions):
             return Found()
@@ -142,9 +142,12 @@ class Search(Generic[R]):
         return (yield from self._require(plan))
 
     def count(self, conditions: Conditions) -> calls.Steps[int]:
-        """How many objects meet all conditions, as the array counts. One call.
+        """How many objects meet all conditions.
 
-        :raises errors.NotOffered: the array cannot show it
+        The array counts them, in one call, if it is known to support the
+        search; else they are read and counted here.
+
+        :raises errors.NotOffered: the array does not offer such a search
         """
         plan = self._plan(conditions)
         if plan.kept or plan.listed or plan.capability and not (
@@ -161,7 +164,7 @@ class Search(Generic[R]):
     def prove(self, conditions: Conditions) -> calls.Steps[None]:
         """Learn whether a search works that should find something.
 
-        No call where it is known, or needs no capability.
+        No call is made where that is known, or no capability is needed.
         """
         plan = self._plan(conditions)
         if plan.capability:
@@ -318,12 +321,12 @@ class Search(Generic[R]):
                 [one if c is many else c for c in conditions]), many.each()))
 
     def _require(self, plan: _Plan) -> calls.Steps[Found[R]]:
-        """Search by a form that has no older equivalent."""
+        """Search by a form that has no fallback."""
         name = plan.capability
         proven = self._known.works(name)
         found = yield from self._attempts.requiring(
             name, lambda: self._proved(plan, proven), is_read=True)
-        # Reading further pages is not learned while another one is.
+        # Paging is not learned while another capability is.
         if proven or found.is_complete:
             return found
         return (yield from self._ask(plan))
@@ -345,7 +348,7 @@ class Search(Generic[R]):
              ) -> calls.Steps[Found[R]]:
         """Send the search, and compare again (QRY-5).
 
-        :param strict: whether it is an error if the array ignores a condition
+        :param strict: raise errors.Refused if the array ignores a condition
         """
         records_: dict[int, R] = {}
         complete = True
@@ -363,7 +366,7 @@ class Search(Generic[R]):
 
     def _matching(self, found: Found[R], asked: Conditions, kept: Conditions
                   ) -> Found[R]:
-        """Those that meet all conditions; none is mistaken for gone.
+        """The objects that meet all conditions; none is mistaken for gone.
 
         A reference that the reply does not show, or shows as null, counts as
         the one searched for, unless there were several.
@@ -374,7 +377,7 @@ class Search(Generic[R]):
                     if all(_is_asked_for(record, c) for c in asked)
                     and all(c.admits(record) is not False
                             and self._tells(record, c) for c in kept)}
-        # Keys are unique: whatever the others are, it is none of them.
+        # Keys are unique: one object matches, so the others cannot.
         key = set(self._kind.KEY)
         if not (matching and key and key <= {
                 c.field for c in (*asked, *kept)}):
@@ -491,7 +494,7 @@ class Search(Generic[R]):
         except ValueError as error:
             place = self._session.transport.place(
                 transport.Request('GET', path or self._path))
-            raise errors.BadReply(f'no use in the reply: {error}', place,
+            raise errors.BadReply(f'unusable reply: {error}', place,
                                   status=200) from None
 
 
@@ -537,7 +540,10 @@ def _provided(form: frozenset[str], conditions: Conditions
 
 def _weight(asked: Sequence[tuple[str, query.Condition]]
             ) -> tuple[int, bool]:
-    """The number of conditions in a form; lists at once, or single values."""
+    """The number of conditions, and whether each key suits its values.
+
+    Several values need a key for lists, a single value any other key.
+    """
     return len(asked), all((key == c.list_key) == (len(c.values) > 1)
                            for key, c in asked)
 

@@ -12,10 +12,10 @@
 
 """Numbers for X-K2-Sequence (SEQ-1, SEQ-2).
 
-Nobody says how long an array remembers the ids, so there are few: one for
-each write that is under way at the same time. A number is used by one write
-and all its repeats. The next write under the id has a higher one, which
-also keeps an earlier write of that id from being carried out late.
+It is not documented how long an array remembers the ids, so there are few: one
+for each write that is under way at the same time. A number is used by one
+write and all its repeats. The next write with the same id has a higher number,
+which also keeps an earlier write with that id from being carried out late.
 """
 
 import collections
@@ -37,12 +37,12 @@ class Sequences:
     """The sequence ids of this process; may be used by any thread."""
 
     def __init__(self) -> None:
-        # append() and pop() are atomic: a lock could be held in a fork.
+        # append() and pop() are atomic. A lock could stay held in a fork.
         self._free: collections.deque[_Slot] = collections.deque()
 
     @contextlib.contextmanager
     def next(self) -> Iterator[str]:
-        """The header of one write, whose id nobody else uses meanwhile."""
+        """The header of one write; no other write uses its id meanwhile."""
         slot = self._take()
         slot.number += 1
         try:
@@ -56,7 +56,7 @@ class Sequences:
                 slot = self._free.pop()
             except IndexError:
                 break
-            # What a fork has copied belongs to its parent.
+            # In a forked process, the slots of the parent are not used.
             if slot.pid == os.getpid():
                 return slot
         return _Slot(f'k2-{uuid.uuid4().hex}', os.getpid())

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One logical call to an array: sent, repeated, resolved.
+"""One logical call to an array, with its repeats and lookups of its outcome.
 
-Section 3 of the API rules tells which replies to repeat. A write without a
-reply is repeated only after a look has shown nothing of it, and under one
-X-K2-Sequence where the array takes that header (SEQ-1), so that a lost
-reply never makes two objects or loses one.
+Section 3 of the API rules says after which replies to repeat a request. A
+write without a reply is repeated only after a lookup has shown no effect of
+it, and with the same X-K2-Sequence number where the array accepts that header
+(SEQ-1), so that a lost reply never leads to two objects or to none.
 """
 
 from collections.abc import Callable
@@ -46,48 +46,49 @@ from cinder_k2.rest import verdicts
 T = TypeVar('T')
 T_co = TypeVar('T_co', covariant=True)
 
-# How often, and at first after how many seconds, to look for an object
-# that must be there but may show late (OBJ-6).
+# Lookups of an object that must exist but may become visible late (OBJ-6), and
+# seconds before the second one; each further pause is twice as long.
 _LOOKS = 5
 _FIRST_PAUSE = 0.2
-# Tries of a read that has an older road, and gets 5xx or no reply at all.
+# Tries of a read with a fallback that end with 5xx or a dropped connection.
 _FAILURES = 2
 
 
 class Write(Protocol[T_co]):
-    """One write, and how to find out what became of it."""
+    """One write, and how to look up its outcome."""
 
     @property
     def request(self) -> transport.Request:
-        """What to send, but for the sequence."""
+        """The request, without its sequence number."""
 
     def accept(self, reply: bytes) -> 'T_co | calls.Steps[T_co]':
         """Read the reply of a write that was carried out.
 
-        :raises errors.BadReply: it does not tell what the write made
+        :raises errors.BadReply: the reply does not show the result
         """
 
     def look(self, certain: bool) -> 'calls.Steps[T_co | None]':
-        """See what the write came to; None when nothing shows (yet).
+        """Look up the result of the write; None if none is visible (yet).
 
-        ``certain``: the array says that it was carried out.
+        :param certain: the array reports that the write was carried out
         """
 
 
 @dataclasses.dataclass
 class OutcomeCheck:
-    """Whether a write that was sent may yet have been carried out.
+    """What is known of the outcome of a write, and how to check it.
 
-    Several writes share one where each takes the place of the one before.
+    Several writes share one instance if each replaces the one before.
 
-    :ivar numbers: those for X-K2-Sequence that have reached the array
-    :ivar open: nobody knows what became of one of them
-    :ivar unseen: nobody has looked since then
-    :ivar slow: the array may be at it when the time for a reply is up, so
-        it is not sent again then
-    :ivar is_unique: the array refuses to carry out two of them
-    :ivar verify: sees that the ids in the write are still those of what is
-        meant; called after a lost reply, and raises errors.OtherObject
+    :ivar numbers: the X-K2-Sequence numbers that may have reached the array
+    :ivar open: the outcome of one of the writes is or was unknown
+    :ivar unseen: the outcome has not been looked up since
+    :ivar slow: the array may still be working on the write when the time for a
+        reply is up, so the write is not sent again then
+    :ivar is_unique: the array refuses to carry out two of the writes
+    :ivar verify: checks that the ids in the write still belong to the intended
+        objects (OBJ-7); called before each lookup, and raises
+        errors.OtherObject if they do not
     """
 
     numbers: set[str | None] = dataclasses.field(default_factory=set)
@@ -130,12 +131,13 @@ class Session:
     @contextlib.contextmanager
     def deadline(self, seconds: float | None = None, *, fresh: bool = False,
                  outage: float | None = None) -> Iterator[retry.Deadline]:
-        """Give the calls of this thread ``seconds``; the shorter wins.
+        """Limit the calls of this thread in the context to ``seconds``.
 
-        Without ``seconds`` the deadline of the settings holds. A ``fresh``
-        one counts whatever is left of those around it. A call ends when no
-        connection was made for ``outage`` seconds, those of here or around,
-        the fewer; a try that is under way is not cut off.
+        Without ``seconds`` the deadline of the settings applies. Of nested
+        deadlines the shorter one wins, unless the inner one is ``fresh``. A
+        call ends when no connection could be made for ``outage`` seconds; of
+        nested values the lower one applies. A try that is under way is not
+        interrupted by an outage.
         """
         if seconds is None:
             seconds = self._settings.deadline
@@ -155,11 +157,12 @@ class Session:
     def trial(self, seconds: float | None = None, *,
               reply: float | None = None, awaits_turn: bool = False
               ) -> Iterator[None]:
-        """Let each request of this thread inside be sent once only.
+        """Send each request of this thread in the context only once.
 
         :param seconds: for all of them together
         :param reply: seconds for the reply to each
-        :param awaits_turn: a busy reply does not count as sent
+        :param awaits_turn: a request that the array answers with busy does not
+            count as sent
         """
         local = self._local
         before = local.trial, local.reply, local.awaits_turn
@@ -173,7 +176,7 @@ class Session:
 
     @contextlib.contextmanager
     def limited_retries(self) -> Iterator[None]:
-        """Let a read of this thread end with its second server failure."""
+        """Let a read of this thread fail at its second server failure."""
         local = self._local
         before, local.most_failures = local.most_failures, _FAILURES
         try:
@@ -183,11 +186,11 @@ class Session:
 
     @property
     def in_trial(self) -> bool:
-        """Whether this thread is learning what the array can do."""
+        """Whether this thread is learning a capability of the array."""
         return self._local.trial
 
     def answers(self) -> calls.Steps[bool]:
-        """Whether the array answers a known read, asked once."""
+        """Whether the array replies to a known read, sent once."""
         try:
             with self.trial(awaits_turn=True):
                 yield from self.get('/system/state')
@@ -225,10 +228,11 @@ class Session:
             steps.close()
 
     def get(self, path: str, query: str = '') -> calls.Steps[Any]:
-        """Read ``path``, again and again until there is an answer.
+        """Read ``path``, repeating the request if that may help.
 
         :returns: the JSON value of the reply
-        :raises errors.RestError: no answer before the deadline
+        :raises errors.RestError: the array refuses the read, or gives no
+            usable reply before the deadline
         """
         request = transport.Request('GET', path, query)
         with self.deadline() as deadline:
@@ -244,12 +248,13 @@ class Session:
 
     def write(self, write: Write[T], most: int | None = None,
               outcome: OutcomeCheck | None = None) -> calls.Steps[T]:
-        """Carry a write out exactly once, whatever happens to replies.
+        """Carry out a write exactly once, even if replies are lost.
 
-        :param most: tries, where one of several objects may be busy for
-            long
-        :param outcome: that of the write in whose place this one comes
-        :raises errors.RestError: refused, or no certainty in time
+        :param most: maximum of tries that fail with a busy code or 500, where
+            one of several objects may stay busy for long
+        :param outcome: that of earlier writes which this one replaces
+        :raises errors.RestError: the write was refused, or its outcome could
+            not be established before the deadline
         """
         with self.deadline() as deadline, \
                 self._sequences.next() as number:
@@ -260,7 +265,7 @@ class Session:
                     deadline, most), number, left).run()
             if not (left.is_unique or self.capabilities.works(
                     capability_names.SEQUENCE)):
-                # To learn by it could be to carry it out twice.
+                # Learning with this write could carry it out twice.
                 return (yield from run(None))
             return (yield from self.attempts.preferring(
                 capability_names.SEQUENCE, lambda: run(number),
@@ -275,9 +280,9 @@ class Session:
 
     @contextlib.contextmanager
     def _turn(self, call: calls.Call) -> Iterator[float]:
-        """Wait for the turn of a call; the seconds that it may take then.
+        """Wait for a slot and a connection; yield the seconds for the call.
 
-        :raises errors.RestError: its turn did not come, or too late
+        :raises errors.RestError: one of them did not become free in time
         """
         place = self.transport.place(call.request)
         left = call.deadline.left()
@@ -300,13 +305,13 @@ class Session:
     @contextlib.contextmanager
     def _connection(self, deadline: retry.Deadline, place: errors.Place
                     ) -> Iterator[None]:
-        """Have one of the connections.
+        """Reserve one of the connections.
 
-        :raises errors.RestError: none came free in time
+        :raises errors.RestError: none became free in time
         """
         if not deadline.left():
             raise errors.OutOfTime(
-                f'the {deadline.seconds:g} seconds for it have passed', place)
+                f'the deadline of {deadline.seconds:g} s has passed', place)
         if not self._connections.acquire(timeout=deadline.left()):
             raise errors.NoTurn('no free connection in time', place)
         try:
@@ -315,13 +320,13 @@ class Session:
             self._connections.release()
 
     def pause(self) -> None:
-        """Rest before a request, if the settings say so."""
+        """Sleep before a request if the settings have a pause."""
         if self._settings.pause:
             self.clock.sleep(self._settings.pause)
 
 
 class _WriteCall(Generic[T]):
-    """The life of one write: its tries, and what they left open.
+    """One write, with its tries and the lookups of its outcome.
 
     :param number: for X-K2-Sequence, None to send none
     """
@@ -342,7 +347,7 @@ class _WriteCall(Generic[T]):
                                    sequence=self._number)
 
     def run(self) -> calls.Steps[T]:
-        """Try until it is carried out, refused, or too late."""
+        """Try until the write is carried out or refused, or time is up."""
         if self._outcome.unseen:
             seen = yield from self._look_first()
             if seen is not None:
@@ -362,28 +367,28 @@ class _WriteCall(Generic[T]):
             self._pace.pause(failure)
 
     def _look_first(self) -> calls.Steps[T | None]:
-        """What the write came to in whose place this one is to be sent."""
+        """Look up the result of the write that this one is to replace."""
         try:
             return (yield from self._look())
         except errors.RestError as failure:
             if not self._session.in_trial:
                 raise
-            # Nothing is learnt about the write: it is not sent.
+            # The write is not sent, so the trial shows nothing about it.
             raise errors.NoTurn(
-                'not sent: what became of it before is not known',
+                'not sent: the outcome of the earlier request is unknown',
                 self._session.transport.place(self._request)) from failure
 
     def _resolve(self, error: errors.RestError) -> calls.Steps[T | None]:
-        """What the write came to; None when it may be tried again."""
+        """The result of a failed try; None if the write may be repeated."""
         if isinstance(error, errors.SequenceUsed):
             return (yield from self._carried_out(error))
         if self._outcome.open and isinstance(error, errors.NotFound):
-            # It may be that the array has no such calls.
+            # The 404 may mean that the array does not offer such calls.
             return (yield from self._look())
         if self._outcome.open and isinstance(error, errors.Refused):
             error.repeats = True
             # An array that ignores the sequence refuses a duplicate of
-            # what our first try made (ERR-8).
+            # what the first try created (ERR-8).
             return (yield from self._look(times=_LOOKS))
         if not isinstance(error, errors.NotConnected):
             self._outcome.numbers.add(self._request.sequence)
@@ -401,19 +406,20 @@ class _WriteCall(Generic[T]):
         except errors.RestError as failure:
             if self._session.in_trial or isinstance(
                     failure, errors.OutOfTime):
-                # It is the write that is to be learnt about, and in doubt.
+                # The outcome of the write is unknown, so its own error
+                # counts.
                 raise error from failure
             raise
 
     def _carried_out(self, error: errors.SequenceUsed) -> calls.Steps[T]:
-        """The result of an earlier try, if the number was used by that."""
+        """The result of an earlier try, if that used the number."""
         number = self._request.sequence
         if number is None or number not in self._outcome.numbers:
             raise errors.refused(error) from error
         result = yield from self._look(times=_LOOKS, certain=True)
         if result is None:
             raise errors.BadReply(
-                'the array says that it did it, but does not show the result',
+                'the array reports it as done, but does not show the result',
                 error.place) from error
         return result
 
@@ -431,14 +437,15 @@ class _WriteCall(Generic[T]):
                     self._outcome.verify()
                 result = yield from self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
-                # There is no way to look: it may be repeated.
+                # The outcome cannot be looked up: the write may be repeated.
                 self._outcome.unseen = False
                 return None
             except errors.RestError as error:
                 failure, result = error, None
             if failure is not None:
-                # Without an answer nothing may be repeated. Outside of the
-                # handler: each error would become the context of the next.
+                # The write may not be repeated before a lookup succeeds.
+                # Outside of the handler: each error would become the context
+                # of the next.
                 self._pace.pause(failure)
                 continue
             self._outcome.unseen = False

@@ -32,17 +32,17 @@ class Settings:
     ``address`` and ``port`` are san_ip and san_api_port, ``verify`` and
     ``ca_path`` (a file or a directory) driver_ssl_cert_verify and
     driver_ssl_cert_path. ``fingerprint`` pins the array's certificate by its
-    SHA-256, 64 hex digits with optional colons and blanks; it replaces the
-    other two. ``sdp_id`` and ``token`` reach the array through the vendor's
-    cloud manager at ``address``, with an application token instead of login
-    and password (CON-3). ``deadline`` is for one logical call with all its
-    retries, ``max_writes`` the most writes under way at once, ``pool_size``
-    the most requests under way at once. ``verdicts`` is a directory for
-    capability verdicts, empty to keep them in memory;
+    SHA-256, 64 hex digits with optional colons, blanks and dashes; it replaces
+    the other two. ``sdp_id`` and ``token`` reach the array through the
+    vendor's cloud manager at ``address``, with an application token instead of
+    login and password (CON-3). ``deadline`` is for one logical call with all
+    its retries, ``max_writes`` the most writes under way at once,
+    ``pool_size`` the most requests under way at once. ``verdicts`` is a
+    directory for capability verdicts, empty to keep them in memory;
     ``disabled_capabilities`` names those not to be used. ``device`` is the
-    backend_id of the replication_device that names the array, empty for that
-    of the back end's own options: errors say so. ``pause`` is the pause before
-    each request.
+    backend_id of the replication_device that names the array, for the advice
+    in errors; it is empty for the array of the back end's own options.
+    ``pause`` is the pause before each request.
 
     :raises errors.InvalidSettings: a value that cannot be used
     """
@@ -82,7 +82,7 @@ class Settings:
 
     @property
     def array(self) -> str:
-        """Identifies the array; those of one cloud manager share it."""
+        """Identifier of the array, unique also behind a cloud manager."""
         address = str(self.endpoint)
         return f'{address}/{self.sdp_id}' if self.sdp_id else address
 

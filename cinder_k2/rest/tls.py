@@ -53,7 +53,8 @@ def normal_fingerprint(text: str | None) -> str | None:
 def check_authority(path: str) -> None:
     """Check that ``path`` can be used to verify certificates.
 
-    OpenSSL reads a directory only when it verifies.
+    A directory is not checked: OpenSSL reads it only when it verifies a
+    certificate.
 
     :raises errors.InvalidSettings: it cannot be read, or has no certificates
     """
@@ -106,7 +107,7 @@ def _wrong_pin(cause: BaseException) -> tuple[str, str]:
     return (f'its certificate has the SHA-256 {found[1] if found else "?"}, '
             'not the one of k2_tls_fingerprint',
             'if the array got a new certificate, set k2_tls_fingerprint to '
-            'it; if not, someone is in between')
+            'it; if not, the connection may be intercepted')
 
 
 def caused_by(error: BaseException,

@@ -93,9 +93,10 @@ class Transport:
                  ) -> bytes:
         """Send ``request`` and return the body of its 2xx reply.
 
-        :param timeout: seconds for the whole of it; bounds the timeouts of
-            the settings
-        :raises errors.RestError: no reply, or another one than 2xx
+        :param timeout: seconds for the request and the whole reply; also
+            bounds the timeouts of the settings
+        :param attempt: the number of the try, for the log
+        :raises errors.RestError: no reply, or one other than 2xx
         """
         with self._sending(request, timeout, attempt) as sent:
             reply = self._http.send(self._prepared(request),
@@ -126,8 +127,8 @@ class Transport:
             with connections.until(sent.started + timeout):
                 yield sent
         except OSError as error:
-            # Any requests.RequestException is one, and so is what requests
-            # raises when the CA path went away.
+            # Any requests.RequestException is an OSError, and so is what
+            # requests raises if the CA path no longer exists.
             raise self._failure(request, error) from error
         finally:
             LOG.debug('%s %s: %s, %d ms, attempt %d', request.method,
@@ -163,7 +164,7 @@ class Transport:
             'allow_redirects': False, 'stream': True}
 
     def _prepared(self, request: Request) -> requests.PreparedRequest:
-        """Like the session, which also merges settings missing here."""
+        """Build the request as the session would, but without merging."""
         headers = dict(self._http.headers)
         if request.sequence:
             headers['X-K2-Sequence'] = request.sequence
@@ -193,7 +194,7 @@ class Transport:
 
 def _http_session(settings: rest_settings.Settings) -> requests.Session:
     session = requests.Session()
-    # The environment may contain a CA bundle that makes verify=False void,
+    # The environment may contain a CA bundle that overrides verify=False,
     # proxies, and a netrc whose login would replace ours.
     session.trust_env = False
     if settings.token:

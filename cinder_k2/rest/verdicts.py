@@ -12,7 +12,8 @@
 
 """Capability verdicts on an array, stored in a file for the next start.
 
-The file may be lost or damaged at any time: then they are learned again.
+The file may be lost or damaged at any time: the verdicts are then learned
+again.
 """
 
 import dataclasses
@@ -60,7 +61,7 @@ class Memory:
         return self._version, dict(self._verdicts)
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Store them."""
+        """Store the version of the array and the verdicts."""
         self._version, self._verdicts = version, dict(verdicts)
 
 
@@ -94,7 +95,10 @@ class File:
         return '', {}
 
     def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
-        """Write them, merged with those that other processes have written.
+        """Write the verdicts, merged with those of other processes.
+
+        Of two verdicts on one capability, for one version of the array, the
+        newer is kept.
 
         Nothing is written while another process writes: missing verdicts are
         written with the next one, or learned again.

@@ -34,11 +34,12 @@ Find = Callable[[], R | None]
 #: Finds the ids of existing objects among several, and no others.
 FindIds = Callable[[], Collection[int]]
 
-# The array may keep these in another form than ours (INI-4, INI-5), so
-# they are compared here and not searched for.
+# The array may keep these in another form than ours (INI-4, INI-5), so they
+# are compared here, and searched for only if there is nothing else to search
+# by.
 _OTHER_FORM = ('iqn', 'pwwn')
 
-# Of an object that the array has made, but does not show.
+# Id of an object that the array has created, but does not show.
 _NO_ID = 0
 
 
@@ -54,10 +55,11 @@ def is_named(kind: type[records.Record], fields: Fields) -> bool:
 class Create(Generic[R]):
     """POST of one object.
 
-    :param find: finds objects without a key
-    :param needs_id: a 2xx that does not show the object proves nothing where
-        the array has no way to look it up; else it counts as created, with
-        id 0
+    :param find: finds the object after a lost reply, instead of a search by
+        its key
+    :param needs_id: whether a 2xx reply that does not show the object is an
+        error if the array offers no way to look it up; if not, the object
+        counts as created, with id 0
     """
 
     def __init__(self, reads: rest_reads.Reads[R], fields: Fields,
@@ -172,7 +174,8 @@ class Delete:
 
     :param identity: values that identify the object
     :param names: names that the object may have; any if empty
-    :param find: shows whether it exists, instead of both
+    :param find: shows whether the object exists, instead of ``identity`` and
+        ``names``
     """
 
     def __init__(self, reads: rest_reads.Reads[Any], id: int,
@@ -240,7 +243,7 @@ class BulkDelete:
     :param identities: by id: values that identify the object
     :param names: by id: that of the object, where it is known
     :param find: as for ``Delete``
-    :ivar left: those of them not seen to be gone
+    :ivar left: the identities of those not seen to be gone
     """
 
     def __init__(self, reads: rest_reads.Reads[Any],
@@ -283,7 +286,7 @@ class BulkDelete:
     def is_done(self) -> calls.Steps[bool | None]:
         """Whether they are gone after a 2xx; None if that cannot be seen.
 
-        If some are seen to be there, these are left. One search.
+        One search. If some are seen to exist, ``left`` is reduced to these.
         """
         if not self.left:
             return True
@@ -339,7 +342,7 @@ class BulkDelete:
         """
         wanted = self._wanted(record.id)
         if records.is_undecided(record, wanted):
-            raise self._reads.bad('the reply does not tell which it is',
+            raise self._reads.bad('the reply does not identify the object',
                                   self.request)
         return records.matches(record, wanted)
 
@@ -420,9 +423,9 @@ class BulkUpdate(Generic[R]):
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
-        """Get them; None if one does not show the values.
+        """Get the objects; None if one does not show the values.
 
-        By their names, if all are known.
+        They are looked up by their names if all are known, else by id.
 
         :raises errors.OtherObject: an id is another one's by now (OBJ-7)
         """
@@ -463,7 +466,10 @@ class BulkUpdate(Generic[R]):
                 changed, self._changes, strict=True))
 
     def _found(self) -> calls.Steps[dict[int, R]]:
-        """Get them, by id."""
+        """Look up the objects; return them by id.
+
+        :raises errors.OtherObject: an id is another one's by now (OBJ-7)
+        """
         by_name = len(self._names) == len(self._changes)
         there = yield from self._reads.searching(
             query.one_of('name', list(self._names.values())) if by_name

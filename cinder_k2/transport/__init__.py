@@ -64,11 +64,12 @@ class Transport(typing.Protocol):
     def host_names(self, connector: Connector, unique: bool) -> list[str]:
         """Names that this driver gives a host, that of a new one first.
 
-        The others are of hosts that were created under another setting.
+        The others are names of hosts that were created with the other value of
+        ``unique``.
 
-        :param unique: whether no other host calls itself by the same name,
-            and this one always by one
-        :raises NoInitiators: it has none
+        :param unique: whether host names are unique: no two hosts use the same
+            one, and no host uses several
+        :raises NoInitiators: the connector has no initiators
         """
 
     def targets(self, array: Array, initiators: list[str]) -> Targets:

@@ -97,8 +97,8 @@ class FCTransport:
                    ) -> list[str]:
         """As in the protocol: by its first WWNN where names are not unique.
 
-        On an array that does not search for WWPNs only hosts whose names
-        differ in the digest are compared with it.
+        On an array that does not search for WWPNs, the host is compared only
+        with hosts whose names differ from these in nothing but the digest.
         """
         wwpns = self.initiators(connector)
         names = [naming.host(connector.get('host', ''), wwpns)]

@@ -87,8 +87,8 @@ class ISCSITransport:
                    ) -> list[str]:
         """As in the protocol: by its IQN alone where names are not unique.
 
-        On an array that does not search for IQNs it is found by its name
-        only, and is to be found whatever it calls itself.
+        On an array that does not search for IQNs, a host is found by its name
+        on the array only, and must be found whatever its host name is.
         """
         iqn, = self.initiators(connector)
         names = [naming.host(connector.get('host', ''), [iqn]),

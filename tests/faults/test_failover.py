@@ -12,8 +12,8 @@
 
 """Operations during failover and failback.
 
-Cinder allows operations on volumes meanwhile, and none may mistake a volume's
-latest data for a copy.
+Cinder allows operations on volumes meanwhile. None of them may take the
+latest data of a volume for an outdated copy.
 """
 
 from collections.abc import Callable
@@ -49,14 +49,14 @@ class MeanwhileTest(test_failover.GroupsTest):
     """Helpers."""
 
     def written(self) -> Any:
-        """A replicated volume with data that both arrays have."""
+        """Create a replicated volume with data that both arrays have."""
         volume = self.replicated()
         self.write(volume, 'first')
         self.pass_time()
         return volume
 
     def away(self) -> Any:
-        """A volume that was failed over, with newer data."""
+        """Create a volume, fail it over and write newer data to it."""
         volume = self.written()
         self.fails_over()
         self.write(volume, 'newest')
@@ -68,7 +68,7 @@ class MeanwhileTest(test_failover.GroupsTest):
 
     def assert_newest(self, row: Any, array: arrays.Served, status: str
                       ) -> None:
-        """It exists with its data, and its row is right."""
+        """Check that a volume has its newest data and a correct row."""
         self.assertIs(array, self.holder(row))
         self.assertEqual((status, 'newest'),
                          (row.replication_status, self.read(row)),
@@ -77,7 +77,7 @@ class MeanwhileTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def once(self, owner: Any, name: str, act: Callable[[], Any], *,
              before: bool = True) -> Any:
-        """Run something before a function's first call, or after it."""
+        """Run ``act`` before, or after, the first call of a function."""
         called, do = [], getattr(owner, name)
 
         def watch(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ class MeanwhileTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def told(self, array: arrays.Served, state: str, act: Callable[[], Any]
              ) -> Any:
-        """Run something just before an array receives a command."""
+        """Run ``act`` just before an array receives a command."""
         command, done = replication.Replication.command_many, []
 
         def watch(this: Any, sessions: Any, wanted: str) -> Any:
@@ -140,12 +140,12 @@ class OperationsTest(MeanwhileTest):
 
     def test_replication_ends_before_rows_say_where_volumes_are(self
                                                                 ) -> None:
-        """The other array has taken over: its volumes are not copies now."""
+        """The target is active by now, so its volumes are no copies."""
         volume, save, told = self.written(), volume_failover._saved, []
         note = operations.Replication.note_unreplicated
 
         def saved(*args: Any) -> Any:
-            """The copy is deleted before the row is saved, if at all."""
+            """End replication before the failover saves its first row."""
             def late(*of_volume: Any) -> None:
                 told.append(save(*args))
                 note(*of_volume)
@@ -181,7 +181,7 @@ class OperationsTest(MeanwhileTest):
         self.assertEqual({}, self.count(self.primary))
 
     def test_replication_begins_anew_while_the_data_comes_home(self) -> None:
-        """By then the copy on the primary is another one, with other ids."""
+        """The copy on the primary is a new one by then, with other ids."""
         volume = self.away()
 
         def off_and_on() -> None:
@@ -199,7 +199,7 @@ class OperationsTest(MeanwhileTest):
         self.assert_replicated(volume)
 
     def test_replication_ends_after_the_primary_took_over(self) -> None:
-        """The location of the volume is still unclear, so that is refused."""
+        """The retype is refused while the volume's location is unclear."""
         volume = self.away()
         with self.told(self.primary, 'in_sync', lambda: self.refused(
                 self.backend.retype, volume)):
@@ -209,7 +209,7 @@ class OperationsTest(MeanwhileTest):
         self.assert_replicated(volume)
 
     def test_an_array_that_dies_while_replication_ends(self) -> None:
-        """It is unknown whether it has ended, so the row stays unchanged."""
+        """The outcome is unknown, so the row stays unchanged."""
         volume = self.written()
         with self.once(session_flows, '_suspend', lambda: self.primary.control.
                        add_fault(LOST), before=False):
@@ -231,7 +231,7 @@ class OperationsTest(MeanwhileTest):
 
     def _clones(self, owner: Any, name: str, move: Callable[[], Any]
                 ) -> Any:
-        """A volume that was moved while a clone of it was created."""
+        """Move a volume while a clone of it is created."""
         volume = self.written()
         if move == self.fails_back:
             self.fails_over()
@@ -262,7 +262,7 @@ class OperationsTest(MeanwhileTest):
         self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_a_source_of_clones(self) -> None:
-        """Its row is still marked when it is back where they are."""
+        """Its row stays marked on both arrays, though clones do not move."""
         volume = self.written()
         self.backend.clone(volume, **PLAIN, kaminario__clone_strategy='view')
         for move in (self.fails_over, self.fails_back):
@@ -270,7 +270,7 @@ class OperationsTest(MeanwhileTest):
             self.assertTrue(self.ids(volume)['has_clones'])
 
     def test_clones_all_the_time(self) -> None:
-        """It stays where it is, and its row has the reason."""
+        """A volume whose row keeps changing stays; its row says why."""
         volume = self.away()
         write = volume_failover._rewrite
         with mock.patch.object(
@@ -282,7 +282,7 @@ class OperationsTest(MeanwhileTest):
         self.fails_back()
 
     def test_a_volume_that_somebody_else_moves(self) -> None:
-        """It is not reported as successful."""
+        """The failover of that volume is reported as failed."""
         volume = self.written()
         home = self.ids(volume)
 
@@ -300,7 +300,7 @@ class OperationsTest(MeanwhileTest):
         volume.save()
 
     def test_a_device_that_is_gone(self) -> None:
-        """The older copy must not be used."""
+        """The outdated volume on the primary must not be used."""
         group = self.group(EACH_REPLICATED, 1)
         volume, = self.backend.members(group)
         self.write(volume, 'first')
@@ -330,7 +330,7 @@ class SplitTest(MeanwhileTest):
 
     @contextlib.contextmanager
     def stuck(self, volume: Any) -> Any:
-        """The secondary prevents one volume from being failed back."""
+        """Let the secondary prevent one volume from failing back."""
         command = replication.Replication.command_many
         held = {one['id'] for one in self.secondary.admin.list(
             'replication/sessions') if volume.id in one['name']}
@@ -349,7 +349,7 @@ class SplitTest(MeanwhileTest):
             yield
 
     def _split(self, left: int) -> tuple[Any, list[Any]]:
-        """A group of which one volume was left on the secondary."""
+        """Create a group of which one volume stayed on the secondary."""
         group = self.group(EACH_REPLICATED)
         members = self.backend.members(group)
         self.pass_time()
@@ -361,7 +361,7 @@ class SplitTest(MeanwhileTest):
         return self.backend.group(group.id), members
 
     def test_its_replication_ends(self) -> None:
-        """Each where it is."""
+        """Replication of each volume ends where the volume is."""
         for left in (0, 1):
             group, members = self._split(left)
             self.backend.disable_replication(group)
@@ -374,7 +374,7 @@ class SplitTest(MeanwhileTest):
             self.assertNothingLeft()
 
     def test_rows_that_were_saved_in_part(self) -> None:
-        """One session for all: it is unknown which data is the latest."""
+        """With one session for all it is unknown which data is the latest."""
         group = self.group(REPLICATED_GROUP)
         members = self.backend.members(group)
         self.pass_time()
@@ -397,7 +397,7 @@ class SplitTest(MeanwhileTest):
         self.backend.fail_back()
 
     def test_a_group_that_the_arrays_do_not_know(self) -> None:
-        """Only Cinder has it, so no array is asked for its volumes."""
+        """Only Cinder has such a group, so no array is searched for it."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           vendor__colour='red')
         here = self.backend.create_volume(1, group)
@@ -419,7 +419,7 @@ class SplitTest(MeanwhileTest):
         self.backend.delete_group(group)
 
     def test_a_plain_group(self) -> None:
-        """It is deleted on both, and is not failed over."""
+        """It is not failed over, and is deleted on both arrays."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         here = self.backend.create_volume(1, group)
@@ -435,7 +435,7 @@ class SplitTest(MeanwhileTest):
         self.backend.delete_volume(there, force=True)
         failure.row.update({'status': 'available'})
         failure.row.save()
-        # As if it were not refused.
+        # Let a volume be created in it on the secondary nevertheless.
         with mock.patch.object(type(self.backend.driver), '_check_group',
                                autospec=True):
             self.backend.create_volume(1, group)
@@ -443,7 +443,7 @@ class SplitTest(MeanwhileTest):
         self.assertNothingLeft()
 
     def test_one_that_another_would_join(self) -> None:
-        """No second volume group is created for that."""
+        """That is refused, and no second volume group is created."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         self.backend.create_volume(1, group)
@@ -459,7 +459,7 @@ class SplitTest(MeanwhileTest):
         self.assertEqual(before, self.count(self.secondary))
 
     def test_a_volume_that_is_made_for_one(self) -> None:
-        """Not apart from the others, whatever its source."""
+        """That is refused on an array without the group's volumes."""
         group = self.backend.create_group(self.backend.volume_type(),
                                           **CONSISTENT)
         self.backend.create_volume(1, group)
@@ -487,7 +487,7 @@ class FaultsTest(MeanwhileTest):
 
     def _fail_back_both(self, one: Any, other: Any, method: str, path: str
                         ) -> None:
-        """The primary is busy with an object of the first."""
+        """Fail back while the primary is busy with an object of the first."""
         self.primary.control.add_fault({
             'kind': 'busy', 'method': method, 'path': path, 'times': 100000})
         self.backend.fail_back()
@@ -531,7 +531,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_replicated(one, size=2)
 
     def test_an_array_that_dies_with_many_volumes(self) -> None:
-        """It is not called for each of them."""
+        """The dead array is not called for each of the volumes."""
         volumes = [self.replicated() for _ in range(6)]
         self.pass_time()
         self.fails_over()
@@ -551,7 +551,7 @@ class FaultsTest(MeanwhileTest):
             self.assert_row(volume, 'enabled', 'available', self.primary)
 
     def test_a_link_that_is_down_for_a_while(self) -> None:
-        """It is waited for (REP-19)."""
+        """The failback waits until the link is back (REP-19)."""
         volume = self.away()
         sleep, looks = self.clock.sleep, []
 
@@ -572,7 +572,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_newest(volume, self.primary, 'enabled')
 
     def test_one_that_takes_too_long(self) -> None:
-        """The others are unmapped, and wait for ten minutes."""
+        """The other volumes, unmapped, wait for at most ten minutes."""
         quick, slow = self.replicated(), self.replicated()
         self.pass_time()
         self.fails_over()
@@ -596,13 +596,13 @@ class FaultsTest(MeanwhileTest):
         self.fails_back()
 
     def _fail_back_in_doubt(self) -> None:
-        """It is unknown whether the primary has taken over."""
+        """Fail back; lose the primary just before its takeover command."""
         with self.told(self.primary, 'failed_over',
                        lambda: self.primary.control.add_fault(LOST)):
             self.backend.fail_back()
 
     def test_the_primary_may_have_taken_over(self) -> None:
-        """No host can attach the volume before that is clear."""
+        """No host can attach the volume until the outcome is known."""
         volume = self.away()
         self._fail_back_in_doubt()
         self.assert_row(volume, 'error', 'available', self.secondary,
@@ -616,7 +616,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_newest(volume, self.primary, 'enabled')
 
     def test_replication_of_a_group_ends_then(self) -> None:
-        """There will be no failback any more, so hosts can attach it."""
+        """No failback can follow any more, so hosts can attach the volumes."""
         group = self.group(REPLICATED_GROUP)
         members = self.backend.members(group)
         self.pass_time()
@@ -630,7 +630,7 @@ class FaultsTest(MeanwhileTest):
             self.assertIs(self.secondary, self.holder(volume))
 
     def test_made_away_and_failed_over_again(self) -> None:
-        """It is as before: replicated, and monitored."""
+        """A second failover leaves the volume replicated and monitored."""
         left = self.replicated()
         self.fails_over()
         self.backend.enable()
@@ -648,10 +648,10 @@ class FaultsTest(MeanwhileTest):
 
 
 class GroupCommandsTest(groups.GroupsTest):
-    """The same for a group that is failed over by itself."""
+    """Groups that are failed over by themselves."""
 
     def test_a_group_while_the_back_end_comes_home(self) -> None:
-        """Its volumes cannot be attached when they are about to be moved."""
+        """Its failover is refused, and its volumes cannot be attached."""
         group = self.enabled(1, groups.EACH)
         volume, = self.volumes
         self.time_passes()
@@ -675,7 +675,8 @@ class GroupCommandsTest(groups.GroupsTest):
         self.time_passes()
         self.assertIs(self.primary, self.holder(volume))
         self.assertEqual('first', self.read(volume))
-        self.assertIn('of the back end is at work', self.log.errors_text())
+        self.assertIn('of the back end is in progress',
+                      self.log.errors_text())
         self.assert_replicated(volume)
 
     def test_a_clone_in_the_queue(self) -> None:

@@ -50,7 +50,7 @@ class TruthTest(replicated.ReplicatedTest):
         self.backend.manager._report_driver_status(self.backend.context)
 
     def tell(self, row: Any, *states: str) -> None:
-        """Another user sends a command to the session of a volume or group."""
+        """Command the session of a volume or group, as another user."""
         session, = self.primary.admin.list('replication/sessions',
                                            name=f'ssn-{row.id}')
         for state in states:
@@ -58,13 +58,13 @@ class TruthTest(replicated.ReplicatedTest):
                                       name=session['name'], state=state)
 
     def forget_sessions(self) -> None:
-        """Another user deletes all idle sessions."""
+        """Delete all sessions, which must be idle, as another user."""
         for array in (self.secondary, self.primary):
             for session in array.admin.list('replication/sessions'):
                 array.admin.delete('replication/sessions', session['id'])
 
     def let_nothing_begin(self) -> None:
-        """No session starts, and none is deleted, until the faults end."""
+        """Let the array refuse to start and to delete sessions."""
         for fault in (REFUSED, BROKEN):
             self.primary.control.add_fault(fault)
 
@@ -75,7 +75,7 @@ class TruthTest(replicated.ReplicatedTest):
 
 
 class MissingTest(TruthTest):
-    """Sessions that are idle or gone without a report."""
+    """Sessions that became idle, or were deleted, without notice."""
 
     def test_idle(self) -> None:
         volume, other = self.replicated(), self.replicated()
@@ -108,7 +108,7 @@ class MissingTest(TruthTest):
         self.assert_status(volume, 'enabled')
 
     def test_gone_between_two_looks(self) -> None:
-        """It was never seen, which is noticed later."""
+        """The loss of a session that was never seen is noticed later."""
         self.look()
         volume = self.replicated()
         self.tell(volume, 'suspended', 'idle')
@@ -118,7 +118,7 @@ class MissingTest(TruthTest):
         self.assert_status(volume, 'error')
 
     def test_in_an_operation(self) -> None:
-        """The operation may have stopped it; it is checked again later."""
+        """The operation may have stopped the session; it is checked later."""
         volume = self.replicated()
         self.look()
         volume.update({'status': 'retyping'})
@@ -133,7 +133,7 @@ class MissingTest(TruthTest):
         self.assert_status(volume, 'error')
 
     def test_made_meanwhile(self) -> None:
-        """The list of sessions is older than the rows."""
+        """A session that is not listed yet is not reported as missing."""
         self.assertTrue(self.backend.restart())
         with mock.patch.object(
                 self.backend.side.array.replication, 'all', autospec=True,
@@ -145,7 +145,7 @@ class MissingTest(TruthTest):
         self.assert_status(volume, 'enabled')
 
     def test_no_look_at_rows_without_cause(self) -> None:
-        """There may be thousands."""
+        """Rows, of which there may be thousands, are not read needlessly."""
         self.replicated()
         self.look()
         with mock.patch.object(
@@ -180,7 +180,7 @@ class EndingTest(TruthTest):
     """Ending replication while the target is slow, or lost."""
 
     def test_an_array_that_is_busy_then(self) -> None:
-        """It is not blamed for the other one's delay."""
+        """The delay of one array does not shorten retries on the other."""
         volume, look = self.replicated(), stop._look_there
         self.pass_time()
 
@@ -203,7 +203,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
     """Replication that could neither start nor be undone."""
 
     def _half_begun(self) -> Any:
-        """A volume in that state."""
+        """Create a volume in that state."""
         volume = self.backend.create_volume()
         self.let_nothing_begin()
         self.assertRaises(backend.OperationFailed, self.backend.retype,
@@ -279,7 +279,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
             self.assertNothingLeft()
 
     def test_the_reason_is_the_first_refusal(self) -> None:
-        """Not that of the search for leftovers."""
+        """The error is not that of the search for leftovers."""
         self.backend.delete_volume(self.replicated())
         self.primary.control.cut_link()
         self.secondary.control.add_fault(
@@ -290,7 +290,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         self.backend.delete_volume(failure.row)
 
     def test_a_target_that_does_not_answer(self) -> None:
-        """Rows must name the array, which is not known yet."""
+        """Rows must have the target's system id, which is not known yet."""
         self.own('iscsi', replication_device=self.device())
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': '*', 'path': '*'})
@@ -299,7 +299,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
                           volume, **REPLICATED)
         self.assertNotIn('replicated', self.ids(volume))
         failure = self.assertRaises(backend.OperationFailed, self.replicated)
-        self.assertIn('to which is to be replicated, does not answer',
+        self.assertIn('the replication target, does not answer',
                       str(failure.cause))
         self.backend.delete_volume(failure.row)
         self._calm()
@@ -366,7 +366,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.addCleanup(self.sweep_stale)
 
     def sweep_stale(self) -> None:
-        """An administrator deletes it."""
+        """Delete what is on the former target, as an administrator."""
         admin = self.secondary.admin
         for session in admin.list('replication/sessions'):
             for state in ('failed_over', 'idle'):
@@ -380,7 +380,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.third.control.advance(seconds)
 
     def _moved(self) -> Any:
-        """A volume that is replicated to the third array by now."""
+        """Create a volume whose replication was moved to the third array."""
         volume = self.replicated()
         self.write(volume, 'old')
         self.pass_time()
@@ -422,7 +422,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self._assert(volume, 'failed-over', self.third, 'new')
 
     def test_after_a_failover_and_back(self) -> None:
-        """The array with the copy is still known."""
+        """The row still has the target of the volume."""
         volume = self._moved()
         self.backend.fail_over('moon')
         self.assertEqual(self._system(self.primary),
@@ -436,7 +436,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.assertNotIn('target', self.ids(volume))
 
     def test_a_group(self) -> None:
-        """All of it, even if one of its rows does not show it."""
+        """No volume fails over, even if one row does not name the target."""
         specs = {**REPLICATED, 'replication_enabled': '<is> True'}
         group = self.backend.create_group(
             self.backend.volume_type(**specs, **test_replication.MOON),
@@ -462,7 +462,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.backend.disable_replication(group)
 
     def _opened(self) -> Any:
-        """A volume whose stale copy an earlier version made active."""
+        """Create a volume whose stale copy an earlier version made active."""
         volume = self._moved()
         session, = self.secondary.admin.list('replication/sessions')
         self.secondary.admin.update(
@@ -485,7 +485,7 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
         self.assertEqual('new', self.read(volume))
 
     def test_two_sides_that_do_not_belong_together(self) -> None:
-        """Neither is overwritten or deleted."""
+        """Neither volume is overwritten or deleted."""
         volume = self._opened()
         self.backend.fail_back()
         self._assert(volume, 'error', self.secondary, 'old')
@@ -499,10 +499,10 @@ class StaleCopyTest(test_replication.ThreeArraysTest):
 
 
 class TypesTest(TruthTest):
-    """Types, and cinder.conf, that change independently of volumes."""
+    """Types and options that are changed after volumes were created."""
 
     def test_a_type_that_is_wrong_now(self) -> None:
-        """Its deduplication is unknown, so nothing is copied."""
+        """A type that has become invalid does not make a retype copy data."""
         for specs, check in ((REPLICATED, self.assert_replicated),
                              ({}, self.assert_alone)):
             volume = self.replicated(**test_replication.RPO)
@@ -525,7 +525,7 @@ class TypesTest(TruthTest):
             self._set_rpo(kind, '90')
 
     def _set_rpo(self, kind: str, seconds: str) -> None:
-        """An administrator changes a type."""
+        """Set the RPO of a type, as an administrator."""
         db_api.volume_type_extra_specs_update_or_create(
             self.backend.context, kind,
             {'kaminario:replication_rpo': seconds})
@@ -535,7 +535,7 @@ class TypesTest(TruthTest):
         return session['rpo']
 
     def test_the_interval_is_that_of_the_session(self) -> None:
-        """Even if cinder.conf has changed since."""
+        """The session keeps its RPO if that in cinder.conf is changed."""
         volume = self.replicated()
         read = config.replication_targets
         self.useFixture(fixtures.MockPatchObject(
@@ -549,7 +549,7 @@ class TypesTest(TruthTest):
         self.assertEqual(900, self._rpo())
 
     def test_another_interval_away(self) -> None:
-        """The array accepts it on the source only."""
+        """Arrays change the RPO of a session only on its original source."""
         volume = self.replicated()
         self.pass_time()
         self.backend.fail_over()
@@ -564,10 +564,10 @@ class TypesTest(TruthTest):
 
 
 class GroupExtendTest(groups.GroupsTest, TruthTest):
-    """All volumes of a consistency group have one session."""
+    """Extends in consistency groups, which have one session."""
 
     def test_while_one_grows_the_other_is_not_in_error(self) -> None:
-        """Also on an array that requires an idle session for that (VOL-4)."""
+        """Nor on an array that requires an idle session to extend (VOL-4)."""
         for array in (self.primary, self.secondary):
             array.control.set_behaviors(grow_suspended=False)
             self.addCleanup(array.control.set_behaviors, grow_suspended=True)

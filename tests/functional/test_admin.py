@@ -42,7 +42,7 @@ from tests.functional import base
 
 
 class AdminTest(base.FunctionalTest):
-    """The command in this process, on the cinder.conf of the tests."""
+    """Runs the command in this process, with the cinder.conf of the tests."""
 
     # Deferred deletions take more calls.
     keeps_budgets = False
@@ -58,7 +58,10 @@ class AdminTest(base.FunctionalTest):
                         project='cinder', version=version.version_string())
 
     def enable(self, *names: str, **sections: Any) -> None:
-        """Enable back ends; ``sections`` are more of them."""
+        """Enable back ends.
+
+        :param sections: options of additional sections, by name
+        """
         lines = ['[DEFAULT]', f'enabled_backends = {",".join(names)}']
         for name, options in sections.items():
             lines += [f'[{name}]', *(f'{k} = {v}' for k, v in
@@ -71,7 +74,7 @@ class AdminTest(base.FunctionalTest):
         self.enable(self.new_backend('iscsi', **options).name)
 
     def run_main(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit status, output and errors."""
+        """Run k2-admin; return exit status, output and errors."""
         output, error = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(output), \
                 contextlib.redirect_stderr(error):
@@ -83,13 +86,13 @@ class AdminTest(base.FunctionalTest):
         return status, output.getvalue(), error.getvalue()
 
     def reports(self, *arguments: str) -> Any:
-        """What is printed as JSON, where all goes well."""
+        """Run k2-admin, which must succeed; return its reports."""
         status, output, error = self.run_main(*arguments, '--json')
         self.assertEqual((0, ''), (status, error))
         return json.loads(output)['arrays']
 
     def refused(self, text: str, *arguments: str) -> str:
-        """One clear line, exit status 1; returns the output."""
+        """Check that it fails with a one-line error; return the output."""
         status, output, error = self.run_main(*arguments)
         self.assertEqual(1, status)
         self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
@@ -130,7 +133,7 @@ class HiddenTest(AdminTest):
         self.assertEqual(
             (f'cdel-{kept["id"]}', f'cvg-{volume.id}', 2 << 20),
             (kept['name'], kept['group'], kept['size']))
-        # The snapshot that was made for the clone.
+        # The hidden snapshot of the clone.
         needed_by, = kept['needed_by']
         _, text, _ = self.run_main('deferred')
         self.assertIn('deferred deletions: 1 volumes (2 GiB), 1 snapshots and '
@@ -148,7 +151,7 @@ class HiddenTest(AdminTest):
         self.assertEqual([other.name], report['backends'][:1])
 
     def test_replication_targets_are_looked_at_too(self) -> None:
-        """After a failover they have deferred deletions of clones' sources."""
+        """After a failover, targets have deferred deletions, too."""
         first, second = arrays.pair('sdp')
         device = (f'backend_id:dr,san_ip:{second.address},'
                   f'port:{second.port},login:{arrays.LOGIN}')
@@ -172,7 +175,7 @@ class HiddenTest(AdminTest):
                      '--backend', 'lvm')
 
     def test_what_can_be_done_is_done(self) -> None:
-        """One array is gone, the other is listed."""
+        """An array that is unreachable does not affect the others."""
         self.enable(self.backend.name, 'gone', gone={
             'volume_driver': backend.DRIVERS['iscsi'], 'san_login': 'x',
             'san_password': 'y', 'san_ip': self.array.address,
@@ -229,7 +232,10 @@ class HiddenTest(AdminTest):
 class ReclaimTest(AdminTest):
 
     def leave_something(self) -> tuple[Any, str]:
-        """Let the array refuse a purge; returns the source's group."""
+        """Let the array refuse a purge.
+
+        :returns: the id of the source's group, and its name when deleted
+        """
         volume = self.backend.create_volume(1)
         clone = self.backend.clone(volume)
         self.backend.delete_volume(volume)
@@ -256,7 +262,7 @@ class ReclaimTest(AdminTest):
         self.assertEqual(([], []), (report['purged'], report['deferred']))
 
     def test_former_names(self) -> None:
-        """Scripts find the former keys."""
+        """The former commands print the former keys, for scripts."""
         self.leave_something()
         for former, keys in (('hidden', {'hidden'}),
                              ('reclaim', {'hidden', 'reclaimed'})):
@@ -276,7 +282,7 @@ class ReclaimTest(AdminTest):
         self.backend.detach(self.backend.attach(clone, self.host()))
 
     def test_a_group_that_is_busy(self) -> None:
-        """An operation holds its lock: the others are purged."""
+        """The group is locked by an operation: others are purged."""
         group, _ = self.leave_something()
         self.leave_something()
         name = locks._group_name(self.backend.side.array.system.id, group)
@@ -288,17 +294,17 @@ class ReclaimTest(AdminTest):
 
 
 class CheckTest(AdminTest):
-    """k2-admin check, on usable and on other arrays."""
+    """k2-admin check, on usable and unusable arrays."""
 
     def check(self, *arguments: str) -> Any:
-        """The reports, and whether all is well as the exit status says."""
+        """Run the check; return whether it succeeded, and the reports."""
         status, output, error = self.run_main(
             'check', '--json', '--timeout', '20', *arguments)
         self.assertEqual('', error)
         return status == 0, json.loads(output)['backends']
 
     def problem(self, kind: str, text: str, *arguments: str) -> Any:
-        """The only report has just this problem; gives the report."""
+        """Check that one report has only this problem; return the report."""
         fine, (report,) = self.check(*arguments)
         self.assertFalse(fine)
         problem, = report['problems']
@@ -379,7 +385,7 @@ class CheckTest(AdminTest):
                 report['ports']))
 
     def test_no_connection_is_reported_soon(self) -> None:
-        """Refused, or an unknown name, though there are 20 seconds."""
+        """Refused connections and unknown names fail within 4 seconds."""
         for options in ({'san_api_port': 9}, {'san_ip': 'k2.invalid'}):
             self.only(**options)
             before = self.clock.slept
@@ -400,7 +406,7 @@ class CheckTest(AdminTest):
         self.assertEqual('certificate', warning['kind'])
 
     def test_what_is_wrong_with_the_options(self) -> None:
-        """Each of them, even if the array itself is fine."""
+        """All wrong options are reported, even if the array is fine."""
         self.only(k2_retention_policy='None such',
                   k2_iscsi_cidrs='198.51.100.0/24')
         fine, (report,) = self.check()
@@ -413,7 +419,7 @@ class CheckTest(AdminTest):
         self.assertEqual('ONLINE', report['array']['state'])
 
     def test_options_that_nothing_reads(self) -> None:
-        """They stop nothing, also where one leaves a required one unset."""
+        """Unknown options cause warnings only; a required one may be unset."""
         self.only(k2_clone_strategy='thin')
         fine, (report,) = self.check()
         self.assertEqual([], report['problems'])
@@ -427,7 +433,7 @@ class CheckTest(AdminTest):
         self.assertNotIn('quite-secret', str(report))
 
     def test_options_that_make_no_sense(self) -> None:
-        """The others are checked, in the order of the file."""
+        """Other back ends are still checked, in the order of the file."""
         self.enable('bad', self.backend.name,
                     bad={'volume_driver': backend.DRIVERS['iscsi']})
         fine, (bad, good) = self.check()
@@ -452,7 +458,7 @@ class CheckTest(AdminTest):
                                      report['warnings']])
 
     def replicated(self, **options: Any) -> Any:
-        """Enable a back end with a target named dr; gives the arrays."""
+        """Enable a back end with a target named dr; return both arrays."""
         first, second = arrays.pair('sdp')
         device = {'backend_id': 'dr', 'san_ip': second.address,
                   'port': second.port, 'login': arrays.LOGIN, **options}
@@ -463,7 +469,7 @@ class CheckTest(AdminTest):
         return first, second
 
     def target(self) -> Any:
-        """The report on the target; the rest is fine."""
+        """Return the report on the target; the rest must be fine."""
         fine, (report,) = self.check()
         self.assertEqual([], report['problems'])
         target, = report['targets']
@@ -480,7 +486,7 @@ class CheckTest(AdminTest):
                       self.run_main('check')[1])
 
     def test_other_files_do_not_count_beside_one_that_is_named(self) -> None:
-        """Each replication_device of each file would be there."""
+        """Else replication_device of the default files would be added."""
         self.replicated()
         usual = self.useFixture(fixtures.TempDir()).path
         shutil.copy(self.config, os.path.join(usual, 'usual.conf'))
@@ -506,7 +512,7 @@ class CheckTest(AdminTest):
         self.assertIn('is disconnected, not ok', warning['text'])
 
     def test_an_array_that_is_no_peer(self) -> None:
-        # Its peer knows it by its number.
+        # The peer knows the array by its IP address, not by a name.
         self.replicated(san_ip='localhost')
         problem, = self.target()['problems']
         self.assertEqual('peer', problem['kind'])
@@ -523,7 +529,7 @@ class CheckTest(AdminTest):
 class ProcessTest(AdminTest):
 
     def run_process(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit status, output and errors of a process of its own."""
+        """Run k2-admin in a process; return status, output and errors."""
         done = subprocess.run(
             [sys.executable, '-m', 'cinder_k2.cmd.admin', *arguments,
              '--config-file', self.config, '--config-file', self.more],
@@ -531,7 +537,7 @@ class ProcessTest(AdminTest):
         return done.returncode, done.stdout, done.stderr
 
     def test_alone(self) -> None:
-        """Cinder's own warnings are not shown, its locks are used."""
+        """It shows no warnings of Cinder, and uses Cinder's locks."""
         volume = self.backend.create_volume(1)
         self.backend.clone(volume)
         self.backend.delete_volume(volume)
@@ -558,7 +564,7 @@ class ProcessTest(AdminTest):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def strangers(self) -> Any:
-        """Foreign objects, with names of the same prefix."""
+        """Create foreign objects whose names have the prefix of the probe."""
         admin = self.array.admin
         group = admin.create('volume_groups', name='k2probe-other', quota=0,
                              is_dedup=True)
@@ -572,7 +578,7 @@ class ProcessTest(AdminTest):
 
     @arrays.in_this_process
     def test_a_probe_that_is_killed(self) -> None:
-        """SIGKILL right after the array has carried out a request."""
+        """It gets SIGKILL just after the array carried out a request."""
         before = self.strangers()
         for path in ('/mappings', '/host_iqns'):
             self.kill_probe_after(path)
@@ -582,7 +588,7 @@ class ProcessTest(AdminTest):
             self.array.admin.delete(kind, before[kind][0]['id'])
 
     def kill_probe_after(self, path: str) -> None:
-        """Let a probe create an object, and kill it after that."""
+        """Start a probe, and kill it once it has created such an object."""
         real, process = self.array.array.exchange, []
 
         @contextlib.contextmanager
@@ -599,7 +605,7 @@ class ProcessTest(AdminTest):
         self.assertEqual(-signal.SIGKILL, process[0].returncode)
 
     def removed_by_the_next(self, before: Any) -> None:
-        """The next probe removes exactly the objects of the killed one."""
+        """Check that the next probe removes exactly the leftovers."""
         directory = os.path.join(config.verdicts_directory(), 'probe')
         token, = (name for name in os.listdir(directory)
                   if name.endswith('.json'))
@@ -622,7 +628,7 @@ class ProcessTest(AdminTest):
 class CapabilitiesTest(AdminTest):
 
     def learnt(self, **verdicts_: rest.verdicts.Verdict) -> None:
-        """Store verdicts of the services on the array."""
+        """Store verdicts on the array, as services do."""
         address = f'{self.array.address}:{self.array.port}'
         rest.verdicts.File(config.verdicts_directory(), address).save(
             'a 2.2.0 6.5', {name.replace('_', '-'): verdict
@@ -633,7 +639,7 @@ class CapabilitiesTest(AdminTest):
         return report, {row['name']: row for row in report['capabilities']}
 
     def test_without_a_file(self) -> None:
-        """All are unknown, or disabled; no array is called."""
+        """All capabilities are unknown; no array is called."""
         shutil.rmtree(config.verdicts_directory(), ignore_errors=True)
         self.array.control.clear_journal()
         report, rows = self.capabilities()
@@ -641,7 +647,7 @@ class CapabilitiesTest(AdminTest):
         self.assertEqual({'unknown'}, {
             row['verdict'] for row in rows.values()})
         self.assertEqual([], self.array.control.journal())
-        self.assertIn('nothing was learnt',
+        self.assertIn('no verdicts on this array',
                       self.run_main('capabilities')[1])
 
     def test_verdicts(self) -> None:
@@ -663,7 +669,7 @@ class CapabilitiesTest(AdminTest):
         self.assertIn('one by one', output)
 
     def test_a_refusal_of_yesterday(self) -> None:
-        """It no longer counts, but the array's text is still shown."""
+        """The verdict has expired, but the array's text is still shown."""
         self.learnt(sequence=rest.verdicts.Verdict(
             'refused', 'HTTP 400: Unknown header', 1.7e9))
         row = self.capabilities()[1]['sequence']
@@ -720,7 +726,7 @@ class ProbeTest(AdminTest):
         self.assertIn('the user has the role read-only', error)
 
     def failed(self, text: str, *arguments: str, **more: str) -> None:
-        """One clear line after the plan, soon, and no file."""
+        """Check that it fails soon, with a one-line error and no files."""
         started = time.monotonic()
         status, output, error = self.probe(*arguments, **more)
         self.assertLess(time.monotonic() - started, 10)
@@ -748,7 +754,7 @@ class ProbeTest(AdminTest):
         self.assertEqual([], self.array.control.journal())
 
     def test_a_place_that_is_none(self) -> None:
-        """It is reported before anything is sent or created."""
+        """A directory that cannot be used is reported before any request."""
         self.array.control.clear_journal()
         with mock.patch('sys.stdin', io.StringIO('')):
             status, _, error = self.run_main(
@@ -759,13 +765,13 @@ class ProbeTest(AdminTest):
         self.assertEqual([], self.array.control.journal())
 
     def test_one_at_a_time(self) -> None:
-        """The second would remove what the first works with."""
+        """A second probe would remove the objects of the first."""
         directory = os.path.join(config.verdicts_directory(), 'probe')
         with tokens.Tokens(directory).alone():
             self.failed('another k2-admin probe', '--write', '--yes')
 
     def test_ctrl_c(self) -> None:
-        """Created objects are removed at once."""
+        """After Ctrl-C, created objects are removed at once."""
         before = self.array.control.leftovers()
         with mock.patch.object(raw.Raw, 'ask', autospec=True,
                                side_effect=_interrupted('host_iqns')):
@@ -773,7 +779,7 @@ class ProbeTest(AdminTest):
         self.assertEqual(before, self.array.control.leftovers())
 
     def test_nothing_private_is_told(self) -> None:
-        """Neither in the files nor where they could be copied from."""
+        """Neither the files nor the output identify the array."""
         admin = self.array.admin
         group = admin.create('volume_groups', name='payroll-2026', quota=0,
                              is_dedup=True)
@@ -793,7 +799,7 @@ class ProbeTest(AdminTest):
 
 
 def _interrupted(resource: str) -> Any:
-    """Let Ctrl-C come with the first POST of a resource."""
+    """Return ``Raw.ask`` with a Ctrl-C at the first POST of a resource."""
     real, pressed = raw.Raw.ask, []
 
     def ask(self: Any, method: str, where: str, *rest_: Any) -> Any:

@@ -39,22 +39,23 @@ class Attachments:
         self._transport = transport
 
     def at(self, volume: typing.Any, initiators: list[str]) -> int:
-        """The number of attachments of the volume at the host of these."""
+        """The number of a volume's attachments to a host, by initiators."""
         return self._placed(_rows(volume), initiators)
 
     def using(self, volume: typing.Any, initiators: list[str]) -> int:
-        """How many attachments use it there, or may.
+        """The number of attachments that use a volume on that host, or may.
 
         For multiattach volumes, rows without a connector count as well:
         reservations, and attaches whose connector Cinder is about to store.
-        Other volumes are reserved for another host before they leave one.
+        For other volumes, such a row is a reservation for another host, to
+        which the volume is about to move.
         """
         rows = _rows(volume)
         unplaced = self._unplaced(rows) if volume.multiattach else 0
         return self._placed(rows, initiators) + unplaced
 
     def may_use(self, volume: typing.Any, initiators: list[str]) -> bool:
-        """Whether any attachment may use the volume at the host of these."""
+        """Whether any attachment may use the volume on that host."""
         rows = _rows(volume)
         return bool(self._placed(rows, initiators) or self._unplaced(rows))
 
@@ -87,7 +88,7 @@ class Attachments:
 
 
 def _rows(volume: typing.Any) -> list[Row]:
-    """The current rows: those passed in may be older than the lock."""
+    """The current rows: those of ``volume`` may be older than the lock."""
     return list(objects.VolumeAttachmentList.get_all_by_volume_id(
         volume._context, volume.id))
 

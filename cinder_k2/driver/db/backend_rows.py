@@ -32,7 +32,10 @@ class BackendRows:
         self._driver = driver
 
     def is_failing_over(self) -> bool:
-        """Whether a failover or failback is running; these suspend, too."""
+        """Whether the back end is failing over or back.
+
+        Both of these suspend sessions, too.
+        """
         driver, admin = self._driver, context.get_admin_context()
         row = (objects.Cluster.get_by_id(admin, None, name=driver.cluster_name,
                                          binary=_BINARY)
@@ -49,7 +52,7 @@ class BackendRows:
             == fields.ReplicationStatus.FAILING_OVER)
 
     def volumes(self, filters: Mapping[str, typing.Any]) -> list[typing.Any]:
-        """Rows of this back end."""
+        """The volume rows of this back end that match the filters."""
         driver = self._driver
         mine = ({'cluster_name': driver.cluster_name} if driver.cluster_name
                 else {'host': driver.host})

@@ -86,5 +86,5 @@ def _database_errors(initiator: str) -> Iterator[None]:
 
 def _unavailable(initiator: str, why: str) -> exceptions.SecretsUnavailable:
     return exceptions.SecretsUnavailable(
-        f'Cinder\'s database has failed with the CHAP password of initiator '
-        f'{initiator} ({why}); look at the database, then try again.')
+        'Cinder\'s database could not read or store the CHAP password of '
+        f'initiator {initiator} ({why}); check the database, then try again.')

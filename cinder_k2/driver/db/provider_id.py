@@ -72,7 +72,7 @@ def decode(kind: type[T], system_id: str, value: str | None,
            name_id: str = '') -> T | None:
     """Read a ``provider_id``.
 
-    :param kind: backing volume or ArraySnapshot
+    :param kind: ArrayVolume or ArraySnapshot
     :param name_id: that of the row; empty for snapshots
     :returns: None if it is empty, of another array, of another row or of
         another form

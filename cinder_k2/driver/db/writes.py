@@ -74,12 +74,15 @@ def set_replication(row: Row, values: Values) -> None:
 
 
 def replace_replication(group: Row, values: Values, before: Values) -> None:
-    """Change the status of a group's replication, if it is unchanged."""
+    """Change the replication status of a group, if it is unchanged.
+
+    :param before: the status to replace, as a condition
+    """
     group.conditional_update(dict(values), dict(before))
 
 
 def repair_group(group: Row, values: Values, before: Values) -> None:
-    """The same, if all volumes of the group are replicated by now."""
+    """As ``replace_replication``, if all volumes are replicated by now."""
     group.refresh()
     if all(row.replication_status == statuses.Replication.ENABLED
            for row in group.volumes):

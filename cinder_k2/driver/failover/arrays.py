@@ -86,11 +86,11 @@ class ArraySet(typing.Generic[S]):
     def of(self, row: typing.Any) -> S:
         """The array that has a volume or snapshot.
 
-        Decided by the ids in its row. A snapshot without ids is where its
-        volume is. Other arrays are asked for their ids only if the ids are not
-        the active array's.
+        Decided by the system id in its row. A snapshot without ids is where
+        its volume is. Arrays are asked for their system ids only if none that
+        is known already matches. If none matches at all, it is the active one.
 
-        :raises RestError: the array that may have it does not reply
+        :raises RestError: an array that may have it does not reply
         """
         system = provider_id.system_of(row.provider_id)
         if system is None:
@@ -108,8 +108,8 @@ class ArraySet(typing.Generic[S]):
     def _without_ids(self, volume: typing.Any) -> S:
         """The array that has a volume whose row has no ids.
 
-        The in-tree driver creates all on the primary, whichever array is
-        active. A volume that does not exist yet will be on the active array.
+        The in-tree driver creates all volumes on the primary, whichever array
+        is active. A volume that does not exist yet will be on the active one.
         """
         made_on_primary = (volume.launched_at is not None
                            and volume.replication_status != _FAILED_OVER)
@@ -117,7 +117,10 @@ class ArraySet(typing.Generic[S]):
                 else self.active)
 
     def _ask(self, ordered: Sequence[S], system: str) -> S:
-        """Ask arrays for their ids; a lost one may not be the right one."""
+        """Find an array by its system id; the active one if none has it.
+
+        :raises RestError: none has it, and one does not reply
+        """
         lost: list[rest.RestError] = []
         for one in ordered:
             try:

@@ -73,9 +73,10 @@ class Failover:
         :param secondary_id: backend_id of a replication_device; None: the one
             that has most of the volumes
         :returns: the active array; the updates of volumes, of groups
-        :raises InvalidReplicationTarget: there is no such target, or none for
-            where the volumes are, or it does not reply. After any other
-            exception Cinder would accept no further failover request.
+        :raises InvalidReplicationTarget: there is no such target; none was
+            given, and the back end is failed over already; or the array is not
+            usable, or stopped replying. After any other exception Cinder would
+            accept no further failover request.
         """
         moved = self.failover(context, volumes, secondary_id, groups)
         self.failover_completed(context, moved[0])
@@ -85,7 +86,10 @@ class Failover:
                  secondary_id: str | None = None,
                  groups: Sequence[typing.Any] | None = None
                  ) -> tuple[str, Updates, Updates]:
-        """The same in a cluster, whose services are notified afterwards."""
+        """As ``failover_host``, without making the array active.
+
+        In a cluster, Cinder then calls ``failover_completed`` in each service.
+        """
         backend_id = self._target(secondary_id, volumes)
         updates = self._move(volumes, backend_id)
         return backend_id, [
@@ -122,8 +126,8 @@ class Failover:
                 # It may be about to move the same volumes in the other
                 # direction.
                 raise _unusable(_(
-                    'a failover, or failback, of the back end is at work; '
-                    'try again after that'))
+                    'a failover, or failback, of the back end is in '
+                    'progress; try again when it has ended'))
             moved = self._move(volumes, self._target(secondary_backend_id,
                                                      volumes))
         except exception.InvalidReplicationTarget as error:
@@ -240,10 +244,10 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
 
 
 def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
-    """The update of a group, after saving it in the row, like its volumes'.
+    """Save the update of a group in its row at once, and return it.
 
-    Cinder saves it after all volumes, and not at all if one is deleted
-    meanwhile. A group without volumes gets the status of the back end.
+    Cinder saves it after those of all volumes, and not at all if a volume is
+    deleted meanwhile. A group without volumes gets the status of the back end.
     """
     update = _group_update(group, volumes)
     try:
@@ -257,9 +261,9 @@ def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
 
 
 def _of_group(update: Update) -> Update:
-    """The status for Cinder if a group was to be moved.
+    """The update of a volume whose group was to fail over on its own.
 
-    It treats every other status as success.
+    Cinder takes every status but "error" for success then.
     """
     if update['replication_status'] != _STATUS.FAILOVER_ERROR:
         return update

@@ -48,13 +48,13 @@ Volumes = Sequence[typing.Any]
 Update = dict[str, typing.Any]
 Outcomes = Mapping[str, failover.Outcome]
 
-# Saved before Cinder does so, too.
+# Columns that are saved here before Cinder saves them.
 _SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
 _SPLIT = ('Its group was failed over, or back, in part: call failover-host'
           ' again with the target, then with "default".')
 _IN_PART = ('It is not replicated, but others of its group are. Turn the '
             'replication of the group off and on again.')
-# The statuses of volumes with a row in Cinder, but no object on an array.
+# The outcome of volumes with a row in Cinder, but no object on an array.
 _UNMADE = failover.Outcome(failover.ORIGIN, {}, 'It was never made.')
 
 
@@ -82,13 +82,14 @@ def fail_over(volumes: Volumes, target: ArrayOperations,
               ) -> Mapping[str, Update]:
     """Fail over to a replication target; no call to the primary.
 
-    Volumes that are already there by their rows may have been closed again, by
-    a failback that was interrupted. Volumes on another target stay there,
-    unchanged.
+    Volumes that are already there by their rows are failed over as well: a
+    failback that was interrupted may have made them inaccessible. Volumes on
+    another target stay there, unchanged.
 
+    :param every: all arrays of the back end
     :returns: the update of each volume, by its id
-    :raises RestError, K2Error: it does not reply; there are no updates of
-        volumes
+    :raises RestError, K2Error: the target does not reply; there are no updates
+        of volumes
     """
     others = _systems([operations for name in every.targets
                        if (operations := every.named(name)) is not target])
@@ -116,8 +117,10 @@ def fail_over(volumes: Volumes, target: ArrayOperations,
 def copied_to(system: str, volumes: Volumes) -> Volumes:
     """Volumes that an array has, or is to have copies of, by their rows.
 
-    Other objects with their names may be years old: from a time when they were
-    replicated to it, and left there when it could not be reached.
+    Of other volumes, it may have copies that are years old: they were left
+    when the replication to it ended while it could not be reached.
+
+    :param system: system id of the array
     """
     strays = {_key(v) for v in volumes if _is_stray(v, system)}
     return [v for v in volumes if _key(v) not in strays]
@@ -132,7 +135,7 @@ def _is_stray(volume: typing.Any, system: str) -> bool:
 
 def _strays(volumes: Volumes, ready: Volumes, target: Array
             ) -> dict[str, failover.Outcome]:
-    """The updates of volumes that are replicated to another array."""
+    """The outcomes of volumes that are replicated to another array."""
     stray = failover.Outcome(failover.ORIGIN, {}, (
         f'It is not replicated to the array at {target.address}. Fail over to '
         'the one that it is replicated to.'))
@@ -141,10 +144,10 @@ def _strays(volumes: Volumes, ready: Volumes, target: Array
 
 
 def _repair_names(array: Array, volumes: Volumes) -> None:
-    """Store in rows of migrated volumes which id is in the names.
+    """Correct name_id in the rows of volumes that the in-tree driver migrated.
 
-    The in-tree driver names them by their own id, and leaves the other one in
-    the row. One call if there are any.
+    It names them by the id of the row, and leaves another name_id there. One
+    call if there are any.
     """
     migrated = [v for v in volumes
                 if v.provider_id is None and v.id != v.name_id]
@@ -178,6 +181,7 @@ def fail_back(volumes: Volumes, primary: ArrayOperations,
               timeout: float) -> Mapping[str, Update]:
     """Fail volumes back from the arrays that they are on.
 
+    :param every: all arrays of the back end
     :param timeout: seconds for their data to arrive
     :returns: the update of each volume, by its id
     :raises RestError, K2Error: ``primary`` cannot serve; nothing was done
@@ -195,9 +199,9 @@ def fail_back(volumes: Volumes, primary: ArrayOperations,
 def _of_plain(volumes: Volumes, primary: ArrayOperations) -> dict[str, Update]:
     """The updates of volumes without a session.
 
-    That is an error if their groups are replicated in part because the service
-    was killed while it enabled or disabled replication. Cinder disables it
-    only if no volume shows that it is disabled.
+    It is an error if their groups are replicated in part because the service
+    was killed while it enabled or disabled replication. Cinder disables the
+    replication of a group only while no volume has the status "disabled".
     """
     plain = {v.id: v for v in volumes if _is_plain(v, primary)}
     in_part = {v.group_id for v in volumes if v.id not in plain
@@ -385,7 +389,7 @@ def _is_elsewhere(volume: typing.Any, target: str, others: Set[str]) -> bool:
 
 
 def _is_plain(volume: typing.Any, operations: ArrayOperations) -> bool:
-    """Whether a volume never had a session, whatever Cinder's status."""
+    """Whether a volume has no session by its ids or type, not its status."""
     known = _known(volume)
     if known is not None:
         return not known.replicated
@@ -393,7 +397,7 @@ def _is_plain(volume: typing.Any, operations: ArrayOperations) -> bool:
 
 
 def _are_reserved(volumes: Volumes) -> bool:
-    """Whether an earlier failback has reserved volumes."""
+    """Whether a failback is in progress for all the volumes."""
     return all(known and known.failback_in_progress for known in map(_known,
                                                                      volumes))
 
@@ -484,7 +488,8 @@ def _failed_over(volume: typing.Any, target: Array, outcome: failover.Outcome,
                  parent: clone_sources.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.DESTINATION and name in outcome.volumes:
-        # New objects there are unchanged.
+        # A volume that was created there, and is replicated from there, keeps
+        # its status.
         stays = outcome.copied and (volume.replication_status
                                     == _STATUS.ENABLED)
         return {'replication_status': (_STATUS.ENABLED if stays

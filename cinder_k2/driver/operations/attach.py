@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Attach:
-    """Maps volumes to hosts, which it creates where the array has none.
+    """Maps volumes to hosts, which it creates if the array lacks them.
 
     :param configuration: the options of the back end
     :param hosts: finds and holds hosts
@@ -85,7 +85,7 @@ class Attach:
         """Map a volume or view without a row in Cinder to a host.
 
         :returns: the connection properties for os-brick
-        :raises ObjectMissing: it is gone when the host is held
+        :raises ObjectMissing: it is gone by the time the host is held
         """
         return self._connect(
             None, functools.partial(self._confirmed, named), connector,
@@ -108,8 +108,8 @@ class Attach:
         more with CHAP. If anything fails the mapping is removed again,
         unless another attachment may need it.
 
-        :param find: finds it when the host is held, as its id may be another
-            one's by then (OBJ-7)
+        :param find: finds the array volume once the host is held, as its id
+            may be another object's by then (OBJ-7)
         :param what: as for ``HostHolds.hold``
         :returns: what os-brick needs to reach the volume
         """
@@ -133,7 +133,8 @@ class Attach:
         with contextlib.ExitStack() as afterwards, \
                 self._hosts.held(initiators, what, alone=alone) as hold:
             if not hold.is_alone:
-                # Another service uses the host: if it is there, it stays.
+                # Another service uses the host, so this one must not change
+                # it, and its threads that wait can share it at once.
                 hold.share()
             backing = find()
             shared = (volume is not None
@@ -142,8 +143,9 @@ class Attach:
                 attached = host_flows.attach(
                     self._array, self._hosts.registry, backing,
                     sought=sought, look_first=shared, hold=hold,
-                    # If this fails, other attachments may keep the mapping,
-                    # and nobody would look whether the host has volumes.
+                    # Not for a multiattach volume: if its attach fails, the
+                    # mapping may be kept for other attachments, and nothing
+                    # would check whether the host has volumes.
                     share_early=not shared and (
                         volume is None or not volume.multiattach),
                     verify_volume=lambda: _verify(find, backing),
@@ -167,7 +169,10 @@ class Attach:
         return connection
 
     def _check_still_free(self, volume: typing.Any) -> None:
-        """Check again once the volume is mapped; a failback checks after that.
+        """Check again, once the volume is mapped, that it is free.
+
+        A failback reserves the row before it unmaps the volume, so one of the
+        two sees the other.
 
         :raises ObjectInUse: it is being failed back, or has moved meanwhile
         """
@@ -175,7 +180,7 @@ class Attach:
             return
         now = writes.current(volume)
         if now.provider_id is None:
-            # Cinder fills a new volume before it saves its ids.
+            # Cinder copies data to a new volume before it saves the ids.
             return
         self._resolver.check_free(now)
         if (provider_id.system_of(now.provider_id)
@@ -201,7 +206,7 @@ class Attach:
             return detach.Disconnected()
 
     def _is_another_coming(self, volume: typing.Any) -> bool:
-        """Whether other operations may have mapped it as well."""
+        """Whether other attaches may have mapped the volume as well."""
         return (volume is not None and volume.multiattach
                 and self._users.coming(volume) > 1)
 
@@ -223,5 +228,5 @@ def _verify(find: Callable[[], ArrayVolume], backing: ArrayVolume) -> None:
     """
     if find().mappable != backing.mappable:
         raise exceptions.ObjectRenamed(
-            f'What was to be attached is not {backing.mappable} on the array '
-            'any more, as it was when its attachment began; try again.')
+            f'The volume to be attached is no longer {backing.mappable} on '
+            'the array, as it was when the attach began; try again.')

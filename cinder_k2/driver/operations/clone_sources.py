@@ -60,12 +60,14 @@ class CloneSources:
         return found
 
     def marked(self, row: typing.Any, find: Callable[[typing.Any], T]) -> T:
-        """The array volume of a source; its row is marked as having clones.
+        """Mark the row of a source as having clones.
 
-        The array may then hold objects under it that Cinder does not show.
-        Another operation may change the row meanwhile, so the mark replaces
-        only the value that was read.
+        The array may then hold objects of the source that Cinder does not
+        show. Another operation may change the row meanwhile, so the mark
+        replaces only the value that was read.
 
+        :param find: returns the array volume or snapshot of the current row
+        :returns: the same, with the mark
         :raises ConcurrentUpdate: the row keeps changing
         """
         return self._resolver.rewrite(
@@ -74,7 +76,12 @@ class CloneSources:
 
     def request(self, volume: typing.Any, source: typing.Any,
                 source_gib: int, backing: ArrayVolume) -> clones.CloneRequest:
-        """The request for a clone of the array volume of ``source``."""
+        """The request for a clone of the array volume of ``source``.
+
+        :param volume: the row of the clone
+        :param source_gib: the size of the data to clone, in GiB
+        :param backing: the array volume
+        """
         return clones.CloneRequest(
             name=naming.volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
@@ -109,13 +116,15 @@ class Parent:
 
 
 def find(array: Array, volumes: Collection[typing.Any]) -> dict[str, Parent]:
-    """The parents that an array has, by id of the volume. Few calls.
+    """Find the parents that an array has, by id of the volume. Few calls.
 
-    A full copy may get the snapshot with its data, which does no harm.
+    A full copy may be given the snapshot that it was copied from, which does
+    no harm.
     """
     found = array.snapshots.find_many([
         name for volume in volumes for name in _names(volume)])
-    # The hidden one is the last, and belongs to the clone.
+    # A hidden snapshot belongs to the clone. Its name comes last, so it
+    # replaces one of Cinder's.
     return {volume.id: Parent(found[name], naming.is_hidden_snapshot(name))
             for volume in volumes for name in _names(volume)
             if name in found}

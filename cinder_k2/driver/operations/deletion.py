@@ -68,14 +68,17 @@ class Deletion:
         :param seen: the caller has just verified it by name; one call less
             then
         :raises VolumeIsBusy: foreign snapshots need it, it is mapped to hosts
-            that the driver does not know, or it is being flattened
+            that the driver did not create, or it is being flattened
+        :raises VolumeBackendAPIException: the same, for a volume whose
+            creation was not completed
         """
         if volume.status == unmanaging.FAILED:
-            # It belongs to another user, and may have Cinder's name by now.
+            # The array's volume is not Cinder's, though it may have been given
+            # Cinder's name already.
             self._unmanaging.end(volume)
             return
         try:
-            # Except a view from which data is being copied.
+            # Refused for a view that is being flattened.
             with self._resolver.held(volume):
                 self._delete_held(volume, seen)
         except exceptions.ObjectInUse as error:
@@ -113,13 +116,14 @@ class Deletion:
         if not as_noted:
             self._delete_by_name(volume)
             if known.parent is not None:
-                # An interrupted deletion may have left it.
+                # An interrupted deletion may have left the parent.
                 self._leave_parent(
                     known, self._resolver.names_of(volume, known))
             return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
-        # If the other array does not reply, that takes all the time.
+        # If the other array does not reply, ending the replication uses up the
+        # deadline.
         with self._array.deadline(fresh=True):
             self._delete_single(volume, known)
 
@@ -146,7 +150,7 @@ class Deletion:
         if parent is None or not known.hidden_parent:
             return look(), known
         if known.view is not None and not known.regrouping:
-            # It is in the group of that snapshot, so one call shows both.
+            # A view is in the group of its parent, so one call shows both.
             siblings = self._array.snapshots.of_group(known.source_group)
             as_noted = seen or self._array.identity.is_view_among(
                 known, self._resolver.names_of(volume, known),
@@ -205,21 +209,24 @@ class Deletion:
         return dataclasses.replace(known, replicated=False)
 
     def release_copies(self, volumes: Iterable[int]) -> None:
-        """Unmap copies to be deleted from the hosts that this driver created.
+        """Unmap copies from hosts that this driver created.
 
-        For copies of volumes that are now on another array.
+        For copies that are to be deleted, of volumes that are now on another
+        array.
 
-        :param volumes: the array's ids of them
+        :param volumes: ids of the copies on this array
         """
         for volume in volumes:
             self._detach.disconnect_ours(
                 ArrayVolume(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
-        """Purge the deleted sources of volumes here.
+        """Purge deleted objects that only deleted copies needed.
 
-        For copies of volumes that are now on another array. One call, and more
-        for clones.
+        For copies, deleted by now, of volumes that are on another array. One
+        call, and more for clones.
+
+        :param volumes: the rows of the volumes
         """
         for parent in clone_sources.find(self._array, volumes).values():
             self._leave_parent(parent.of(ArrayVolume(group=0, volume=0)), [])
@@ -239,9 +246,11 @@ class Deletion:
 
     def _delete_moving(self, volume: typing.Any,
                        known: ArrayVolume) -> ArrayVolume:
-        """Delete a volume, and its own group, wherever it was moved.
+        """Delete a volume that was being moved, wherever it is.
 
-        :returns: its last array volume
+        Its own group is deleted, too.
+
+        :returns: the array volume, as last seen
         """
         try:
             known = self._resolver.settled(known)
@@ -301,7 +310,7 @@ class Deletion:
             self._delete_own_group_by_name(name_id)
 
     def give_up(self, view: ArrayVolume) -> None:
-        """Delete a view that backs nothing now, and what only it needed.
+        """Delete a view that backs no volume now, and what only it needed.
 
         There may be snapshots of it, so it is first recorded as hidden.
         """
@@ -347,8 +356,8 @@ class Deletion:
             locks.forget_group(self._array.system.id, backing.group)
 
     def _delete_snapshot(self, snapshot: typing.Any) -> None:
-        # A service that made a volume of it may have marked it since the row
-        # was read. From here on Cinder's lock keeps others from it.
+        # A service that created a volume from the snapshot may have marked it
+        # since the row was read. By now, Cinder's lock prevents that.
         snapshot.refresh()
         self._resolver.check_here(snapshot)
         known = self._resolver.known_snapshot(snapshot)
@@ -368,12 +377,15 @@ class Deletion:
                 self._array, found, self._names_of_taken(snapshots)):
             self._retire_taken(found, snapshots)
         elif found.view is not None:
-            # It may have been the last that needed a hidden view.
+            # It may have been the last snapshot that needed a hidden view.
             purge.run(self._array, found.group)
 
     def _retire_taken(self, found: ArraySnapshot,
                       snapshots: Collection[typing.Any]) -> bool:
-        """Delete or hide a snapshot that may have clones, if it exists."""
+        """Delete or hide a snapshot that may have clones.
+
+        :returns: whether it existed
+        """
         def retire() -> bool:
             with locks.group_on(self._array, found.group):
                 return deletion.retire_snapshot(
@@ -411,8 +423,9 @@ class Deletion:
                 self._detach.disconnect_all(found)
             if self._resolver.may_be_replicated(volume):
                 found = self._end_replication(volume, found, name_id)
-            # Its group may be its source's, for an incomplete clone. With the
-            # name of a copy it has its own group, with such a name, too.
+            # The group of an incomplete clone may be that of its source. A
+            # volume with the name of a copy has its own group, which also has
+            # the name of one.
             found = dataclasses.replace(
                 found, has_clones=True,
                 shared=not self._resolver.may_be_copy(volume))
@@ -427,7 +440,8 @@ class Deletion:
                 return
         elif self._resolver.may_be_replicated(volume):
             self._replication.sweep(volume, name_id)
-        # As above: a lost array took its time, or the deletion did.
+        # An array that does not reply, or the deletion, may have used up the
+        # deadline.
         with self._array.deadline(fresh=True):
             self._drop_remains(name_id, parent)
 

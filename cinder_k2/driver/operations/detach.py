@@ -50,8 +50,8 @@ class Disconnected:
 
     :ivar shared: another attachment may need the mapping; it stays
     :ivar idle: initiators of hosts that have no volumes now
-    :ivar unsettled: ids of hosts that seem to have none; whether they have is
-        to be seen when nobody else maps to them
+    :ivar unsettled: ids of hosts that seem to have none; to be checked again
+        when no other operation maps to them
     :ivar busy: another host of these initiators has volumes
     :ivar left: a host without volumes could not be removed now
     """
@@ -87,13 +87,13 @@ class Detach:
                              connector: transport.Connector | None,
                              **kwargs: typing.Any
                              ) -> dict[str, typing.Any] | bool:
-        """Unmap a volume from a host, from all hosts without a connector.
+        """Unmap a volume from a host; without a connector, from all hosts.
 
         :returns: True if another attachment still needs the connection,
             else what the transport reports
         """
-        # Cinder also ends connections that were refused, and this host may
-        # be the one that copies the view.
+        # Cinder also terminates connections that were refused, and the host
+        # may be this one, which has the view mapped for flattening.
         with self._resolver.held(volume):
             done = self._disconnect(volume, connector)
         return done.shared or self.report(done)
@@ -104,7 +104,7 @@ class Detach:
 
     def _disconnect(self, volume: typing.Any,
                     connector: transport.Connector | None) -> Disconnected:
-        """Unmap a volume from a host, from all hosts without a connector.
+        """Unmap a volume from a host; without a connector, from all hosts.
 
         Four calls; three more if the host, left without volumes, is removed.
         """
@@ -116,7 +116,8 @@ class Detach:
             backing, owners = self._array.concurrently(
                 lambda: self._mapped_backing(volume),
                 lambda: self._hosts.registry.owners(sought))
-            # Cinder removes the row of the one that leaves afterwards.
+            # Cinder removes the row of the attachment that ends afterwards;
+            # its own connections have none.
             leaving = 0 if connector.get(host_access.INTERNAL) else 1
             if self._users.using(volume, initiators) > leaving:
                 self.keep(volume, backing, sought)
@@ -161,7 +162,8 @@ class Detach:
                     and self.disconnect_held(volume, backing, mapping.host,
                                              hold).left:
                 return False
-        # Members of a host group that still use it detach after this one.
+        # If members of a host group still use the mapping, the last of them
+        # removes it when it detaches.
         self.kept.drop(mapping)
         return True
 
@@ -184,7 +186,7 @@ class Detach:
     def disconnect_volumes(self, volumes: Iterable[int]) -> None:
         """Unmap volumes of the array from every host and host group.
 
-        :param volumes: the array's ids of them
+        :param volumes: their ids on the array
         """
         self._disconnect_from(self._array.mappings.by_host(
             self._array.mappings.of_volumes(
@@ -214,7 +216,7 @@ class Detach:
 
     def keep(self, volume: typing.Any, backing: ArrayVolume | None,
              sought: host_identity.Sought) -> None:
-        """Keep a mapping that may be needed, for reconciliation to remove."""
+        """Record a mapping that stays; reconciliation removes it later."""
         if backing is not None:
             self.kept.add(kept.Mapping(volume.id, backing.mappable, sought))
 
@@ -253,8 +255,8 @@ class Detach:
                            hold: host_holds.Hold) -> Disconnected:
         """Unmap from the records that the array has of a host.
 
-        :raises HostUnknown: the volume may be mapped to it, and the array
-            does not show which one it is
+        :raises HostUnknown: the volume may be mapped to the host, and the
+            array does not show which record is that of the host
         """
         initiators = list(sought.initiators)
         done = self._unmap_each(volume, backing, owners or (), sought, hold)
@@ -282,10 +284,10 @@ class Detach:
 
     def idle_when_alone(self, sought: host_identity.Sought,
                         done: Disconnected) -> Disconnected:
-        """What a detach did, when it is clear which hosts have no volumes.
+        """Return what a detach did, once it is certain which hosts are idle.
 
-        Three more calls where that was not clear before, and for hosts that
-        go, for all detaches that wait to see it.
+        If it was not certain, that takes three more calls, and those to remove
+        idle hosts. All detaches that wait for the result share these calls.
         """
         if not done.unsettled:
             return done
@@ -297,14 +299,16 @@ class Detach:
 
     def _settle(self, sought: host_identity.Sought,
                 waiting: Sequence[Disconnected]) -> bool:
-        """Remove hosts that detaches left without volumes. It is held.
+        """Remove hosts that detaches left without volumes.
+
+        The caller holds the host of ``sought``.
 
         :param waiting: what these detaches did
         :returns: whether no host of these initiators has volumes
         """
         unsettled = frozenset[int]().union(
             *(each.unsettled for each in waiting))
-        # None: what was found by its name is gone.
+        # None: a host that was found by its name is gone.
         owners, idle = self._array.concurrently(
             lambda: self._hosts.registry.owners(sought, unsettled) or {},
             lambda: self._idle(unsettled))
@@ -327,7 +331,7 @@ class Detach:
                     functools.partial(self._array.mappings.is_mapped, host),
                     functools.partial(self._ours, host))
             except (rest.Refused, rest.NotFound) as error:
-                # It may be gone, as is to be seen from the initiators.
+                # The host may be gone; then no initiators show it.
                 _warn_stays(host, error)
                 continue
             if not is_mapped:
@@ -337,7 +341,7 @@ class Detach:
     def _unmap_each(self, volume: typing.Any, backing: ArrayVolume | None,
                     hosts: Iterable[int], sought: host_identity.Sought,
                     hold: host_holds.Hold) -> dict[int, mappings.Unmapped]:
-        """Unmap from the records of a host; what became of each."""
+        """Unmap from the array's records of a host; the result for each."""
         return {host: self._unmap(volume, backing, host, sought,
                                   not hold.is_alone) for host in hosts}
 
@@ -392,9 +396,9 @@ class Detach:
         """Remove mappings from hosts, and hosts that are idle then.
 
         Each is held while it is changed, and only then. Two calls and one
-        for each mapping, four more for each host that goes.
+        for each mapping, four more for each host that is removed.
 
-        :param mapped: by id of the host: its mappings that go
+        :param mapped: by id of the host: its mappings that are removed
         """
         known = self._hosts.registry.initiators_of(mapped)
         for host, of_host in mapped.items():
@@ -423,10 +427,10 @@ class Detach:
         self._remove_idle(host, ours, has)
 
     def _ours(self, host: int) -> _Ours:
-        """A host that the driver once made; None if it did not, or is gone.
+        """The host if this driver created it; None if not, or if it is gone.
 
-        The error where that cannot be read, which matters only for a host
-        without volumes.
+        If that cannot be read, the error, which matters only if the host has
+        no volumes.
         """
         try:
             return self._hosts.registry.ours(host)
@@ -437,12 +441,13 @@ class Detach:
 
     def _remove_idle(self, host: int, ours: _Ours, has: Mapping[str, int],
                      connected: Iterable[str] = ()) -> bool:
-        """Remove a host without volumes, if the driver once made it.
+        """Remove a host without volumes, if this driver created it.
 
-        :returns: whether it is gone, or will stay
         :param ours: the host, as ``_ours`` returns it
-        :param has: as the initiators of ``hosts.remove``
+        :param has: as ``initiators`` of ``hosts.remove``
         :param connected: as for ``hosts.remove``
+        :returns: whether it is gone, or has to stay; if not, a later attempt
+            may remove it
         """
         if ours is None:
             return True
@@ -458,16 +463,16 @@ class Detach:
 
 
 def _are_certain(owners: Mapping[int, Mapping[str, int]] | None) -> bool:
-    """Whether the array showed that these, or no, hosts are the one.
+    """Whether the array showed which hosts, if any, have the initiators.
 
-    One that was found only by its name may be what a killed service left of
-    an attach, while another one has the volume.
+    A host that was found only by its name may be what a killed service left of
+    an attach, while another host has the volume.
     """
     return owners is not None and (not owners or any(owners.values()))
 
 
 def _warn_stays(host: int, error: rest.RestError) -> None:
-    """Warn of a host; the volume is unmapped, which Cinder asked for."""
+    """Warn of a host; the volume is unmapped, as Cinder requested."""
     LOG.warning('Host %(host)s has no volumes left but stays on the '
                 'array: %(error)s', {'host': host, 'error': error})
 

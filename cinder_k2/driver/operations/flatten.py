@@ -37,22 +37,23 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_GIB = units.Mi
 
 
-# Statuses of a volume without new attachments. Cinder sets the latter two
-# before it requests an operation that may flatten one.
+# Statuses in which a volume gets no new attachments. Cinder sets the latter
+# two before it requests an operation that may flatten the volume.
 _CALM = ('available', 'extending', 'retyping')
-# The same for a migration, which attaches a volume that is available.
+# Migration statuses without a migration, which attaches a volume although its
+# status is "available".
 _NOT_MIGRATING = (None, 'error', 'success')
 
 
 class Flattening:
-    """For operations that the array supports for volumes, but not for views.
+    """Flattens volumes for operations that views do not support.
 
-    It copies the data, so the volume must be detached. Cinder does not know of
-    it, since most operations that need it set no volume status. So the volume
-    is locked (``locks.flattening``): an operation that maps, unmaps, changes
-    or deletes a view takes the same lock (``resolver.Resolver.held``), and
-    then reads the current array volume from the row. Meanwhile, snapshots and
-    clones are taken of the view, to which nothing writes.
+    Flattening copies the data, so the volume must be detached. Cinder does not
+    know of it, since most operations that need it set no volume status. So the
+    volume is locked (``locks.flattening``): an operation that maps, unmaps,
+    changes or deletes a view takes the same lock (``resolver.Resolver.held``),
+    and then reads the current array volume from the row. Meanwhile, snapshots
+    and clones are taken of the view, to which nothing writes.
 
     Snapshots of the view keep it on the array, hidden, until they are gone.
     If the service is killed, the lock is free: the row still has the view and
@@ -72,7 +73,8 @@ class Flattening:
     def full(self, volume: typing.Any, what: str) -> ArrayVolume:
         """The array volume; a volume that a view backs is flattened first.
 
-        :param what: the operation that needs it, for the error
+        :param what: why a view is not enough, as a relative clause for the
+            error: "which the array cannot grow"
         :raises ObjectInUse: the volume is attached, or another operation runs
         """
         with self._array.deadline(fresh=True):
@@ -152,6 +154,6 @@ class Flattening:
             self._deletion.give_up(view)
             self._resolver.note(volume, made, flattening=False)
         except (rest.RestError, exceptions.K2Error) as error:
-            LOG.warning('Volume %(id)s has its own data now; clearing up '
-                        'behind it failed: %(error)s',
+            LOG.warning('Volume %(id)s has its own data now; cleaning up '
+                        'after the copy failed: %(error)s',
                         {'id': volume.id, 'error': error})

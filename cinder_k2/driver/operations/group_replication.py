@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replication of groups of volumes, and monitoring of their sessions.
+"""Enabling and disabling the replication of groups of volumes.
 
 A consistency group has one session, and all its volumes fail over at one
 instant. Volumes of other groups have one session each. The members of a
@@ -71,8 +71,9 @@ class GroupReplication:
         be.
 
         :returns: the updates of the group, and of its volumes
-        :raises InvalidGroup: its volumes have different targets, or are not
-            where the array needs them
+        :raises GroupNotSupported: the types of its volumes specify different
+            targets; or the volumes of a consistency group are not in one
+            volume group
         """
         link = self._link_of(volumes)
         if link is not None and not placement.is_consistent(group):
@@ -102,10 +103,12 @@ class GroupReplication:
 
     def _of_each(self, volumes: Sequence[typing.Any],
                  act: Callable[[typing.Any], None]) -> dict[str, str]:
-        """Do something to each volume of a group; returns errors, by id.
+        """Call ``act`` for each volume of a group.
 
-        If they were raised, Cinder would set all volumes to error. After an
-        array is lost, no further volumes are tried.
+        If an array does not reply, no further volumes are tried.
+
+        :returns: the errors, by id of the volume. If they were raised, Cinder
+            would set all volumes to error.
         """
         failed, lost = {}, None
         for volume in volumes:
@@ -183,9 +186,10 @@ class GroupReplication:
             return None
 
     def _check_seen(self, known: Pairs) -> None:
-        """Check by its members that a volume group is theirs. One call.
+        """Check that a volume group still contains the volumes. One call.
 
-        :raises ObjectMissing: its id may be another's by now (OBJ-7)
+        :raises ObjectMissing: it has none of them, so its id may be another
+            group's by now (OBJ-7)
         """
         volumes = [volume for volume, _ in known]
         if not self._groups.seen(volumes):
@@ -213,7 +217,7 @@ class GroupReplication:
 
         A group with a volume that has to stay remains replicated.
 
-        :returns: as for one that is not replicated
+        :returns: as ``Groups.delete``
         """
         known = [(volume, backing) for volume in volumes if (
             backing := self._resolver.known(volume)) and backing.replicated]

@@ -68,8 +68,9 @@ class GroupUpdate:
         for its snapshots and move it, and one deletes or creates its own
         group. A volume that a view backs is flattened first.
 
-        :raises InvalidGroup: the array keeps a volume where it is, or its
-            deduplication differs from the group's; nothing was moved
+        :raises GroupNotSupported: the array keeps a volume where it is, the
+            deduplication of a volume differs from the group's, or one of them
+            is replicated; nothing was moved
         """
         name = naming.consistency_group(group.id)
         target = self._array.groups.ensure(name, placement.dedup_of(group))
@@ -99,7 +100,7 @@ class GroupUpdate:
         """The array volume that is to join a group; never a view."""
         placement.check_dedup(volume, name, target,
                               volume_types.of(volume).dedup)
-        # Another one may have been copied just now.
+        # Flattening another volume of the request may have taken long.
         with self._array.deadline(fresh=True):
             if self._resolver.resolve(volume).replicated:
                 raise exceptions.GroupNotSupported(

@@ -12,9 +12,9 @@
 
 """Generic volume groups with consistent snapshots.
 
-All volumes of such a group are in one volume group of the array. For group
-types without ``consistent_group_snapshot_enabled`` every method raises
-NotImplementedError, and Cinder works volume by volume.
+All volumes of such a group are in one volume group of the array. For other
+groups (see ``placement.is_consistent``) the driver raises NotImplementedError,
+and Cinder works volume by volume.
 """
 
 from collections.abc import Collection
@@ -93,8 +93,8 @@ class Groups:
                      ) -> resolver.ModelUpdate:
         """Create the volume group. One call.
 
-        :raises InvalidGroup: its volume types differ in deduplication, or it
-            is to be replicated
+        :raises GroupNotSupported: its volume types differ in deduplication
+        :raises NotImplementedError: it is not a consistency group
         """
         placement.check_consistent(group)
         self._array.groups.create(naming.consistency_group(group.id),
@@ -147,9 +147,9 @@ class Groups:
     ) -> tuple[resolver.ModelUpdate, Updates]:
         """Make a group with the data of a group snapshot or of a group.
 
-        Each volume is a thin clone, or a copy. Of a group, one snapshot is
-        taken, which is hidden and goes with the last clone. Nothing stays
-        if one volume fails.
+        Each volume is a thin clone, or a copy. If the source is a group, one
+        snapshot of it is taken, which is hidden and deleted with the last
+        clone. Nothing stays if one volume fails.
         """
         if snapshots:
             return self._copy_group(group, volumes,
@@ -165,7 +165,7 @@ class Groups:
     ) -> tuple[resolver.ModelUpdate, Updates]:
         """Take one snapshot of all volumes at one instant. One call.
 
-        :raises InvalidGroup: the array has a volume elsewhere
+        :raises GroupNotSupported: the volumes are not in one volume group
         """
         group = self._resolver.resolve(snapshots[0].volume).group
         with locks.group_on(self._array, group):
@@ -186,7 +186,9 @@ class Groups:
             self, context: typing.Any, group_snapshot: typing.Any,
             snapshots: Sequence[typing.Any]
     ) -> tuple[resolver.ModelUpdate, Updates]:
-        """Delete it; it is hidden while volumes made from it exist. One call.
+        """Delete a group snapshot. One call.
+
+        It is hidden while volumes made from it exist.
 
         :returns: if foreign objects need it, all its snapshots are "available"
             and the group snapshot is in error
@@ -209,7 +211,7 @@ class Groups:
         :returns: None if it is gone
         """
         for snapshot in snapshots:
-            # Volumes may have been made of it since the rows were read.
+            # Volumes may have been made from it since the rows were read.
             snapshot.refresh()
         known = [k for k in map(self._resolver.known_snapshot, snapshots) if k]
         if not known:
@@ -284,9 +286,10 @@ class Groups:
             self._leave_to_purge(made, naming.clone_source(group.id))
 
     def _leave_to_purge(self, made: ArraySnapshot, name: str) -> None:
-        """Release a hidden snapshot to the last clone; without any, delete it.
+        """Leave a hidden snapshot to be purged with the last of its clones.
 
-        Where the array stores no notes, it is deleted now unless it is needed.
+        It is deleted now if there are none, or if the array stores no notes
+        and nothing needs it.
         """
         ids = deferred_deletion.DeferredIds(snapshots=frozenset({
             made.snapshot}))
@@ -358,9 +361,9 @@ class Groups:
                 'and add them again.')
 
     def _mark_together(self, volumes: Iterable[typing.Any]) -> None:
-        """Mark all rows of a group because one of its volumes has clones.
+        """Mark all rows of a group if one of its volumes has clones.
 
-        Their snapshots hold the others, too.
+        The snapshots that the clones were made from hold all volumes.
         """
         known = [(volume, backing) for volume in volumes
                  if (backing := self._resolver.known(volume)) is not None
@@ -386,7 +389,7 @@ class Groups:
     def _delete_volume_group(self, group: typing.Any) -> None:
         """Delete the volume group, or leave it to the last clone."""
         own = naming.consistency_group(group.id)
-        # After a failover it is the former copy.
+        # After a failover, the volume group may be a former copy.
         for name in [own, naming.peer(own)] if self._resolver.peers else [own]:
             found = self._array.groups.find(name)
             if found is not None:
@@ -395,10 +398,10 @@ class Groups:
         self._leave_sources(group)
 
     def _leave_sources(self, group: typing.Any) -> None:
-        """Release the sources of a group.
+        """Release the snapshot that a group was made from.
 
-        Its volumes did, unless the service was killed while it created the
-        group.
+        Deleting its volumes has done so, unless the service was killed while
+        it created the group.
         """
         if group.source_group_id is not None:
             name = naming.clone_source(group.id)

@@ -27,8 +27,8 @@ from cinder_k2.flows import chap
 from cinder_k2 import naming
 from cinder_k2 import transport
 
-#: In connectors that Cinder itself uses to copy data: they have no attachment
-#: row.
+#: Key in the connectors of connections over which Cinder itself copies data:
+#: these have no attachment row.
 INTERNAL = 'k2_internal'
 
 
@@ -48,9 +48,10 @@ class HostAccess:
     """Finds and holds the hosts of connectors on one array.
 
     Each host is locked by its initiators while it is looked up and changed, so
-    hosts never wait for each other. Volumes of one host are mapped and
-    unmapped concurrently, see ``host_holds``.
+    operations on different hosts never wait for each other. Volumes of one
+    host are mapped and unmapped concurrently, see ``host_holds``.
 
+    :param initiators: the transport, which finds the initiators in connectors
     :param unique_fqdn_network: the option of Cinder with this name
     """
 
@@ -69,7 +70,8 @@ class HostAccess:
     def sought(self, connector: transport.Connector) -> host_identity.Sought:
         """The host of a connector to look for, by initiators and names.
 
-        Both drivers name hosts according to ``unique_fqdn_network``.
+        Both this driver and the in-tree driver name hosts according to
+        ``unique_fqdn_network``.
         """
         initiators = self._transport.initiators(connector)
         first = connector.get('initiator') or (
@@ -91,8 +93,8 @@ class HostAccess:
         """Hold a host; the array's deadline begins when it is held.
 
         :param what: as for ``HostHolds.hold``
-        :param timeout: as for ``HostHolds.hold``. With one the caller is
-            waited for, and the array has little time, too.
+        :param timeout: as for ``HostHolds.hold``. If given, something waits
+            for the caller, so the array's deadline is short, too.
         :param alone: as for ``HostHolds.hold``
         :raises LockTimeout: others held it too long
         """
@@ -106,9 +108,10 @@ class HostAccess:
 
 def subject(volume: typing.Any, backing: ArrayVolume | None = None
             ) -> host_holds.Subject | None:
-    """The subject of an attach or detach: the same ones exclude each other.
+    """The subject of an attach or detach; None without volume and backing.
 
-    Attachments of one volume to one host share a mapping.
+    Operations on the same subject exclude each other, because attachments of
+    one volume to one host share a mapping.
     """
     if volume is not None:
         return host_holds.Subject(str(volume.id), has_row=True)

@@ -60,14 +60,16 @@ class HostCopy:
 
         :raises ObjectMissing: one of them was deleted while the copy waited
             for its turn
+        :raises CopyTimeout: the copy, or waiting for its turn, took too long
         """
         self._copy_blocks(source, target, size, sparse=True)
 
     def overwrite(self, source: NamedVolume, target: NamedVolume, size: int,
                   target_size: int) -> None:
-        """Copy ``size`` KiB over the data of a volume, and zeros behind.
+        """Copy ``size`` KiB over the data of a volume, and zeros after that.
 
-        :raises ObjectMissing: as for ``copy``
+        :param target_size: KiB up to which zeros are written
+        :raises ObjectMissing, CopyTimeout: as for ``copy``
         """
         self._copy_blocks(source, target, size, sparse=False,
                           target_size=target_size)
@@ -128,7 +130,7 @@ class HostCopy:
     @contextlib.contextmanager
     def _attached_here(self, copied: NamedVolume,
                        connector: transport.Connector) -> Iterator[str]:
-        """Attach a volume or view to this host; the path of its device.
+        """Attach a volume or view to this host; yields the device's path.
 
         It is looked up by its name before it is mapped, since hours may have
         passed (OBJ-7), and again if the copy fails: it cannot be deleted
@@ -152,7 +154,8 @@ class HostCopy:
     def _is_there(self, copied: NamedVolume) -> bool:
         """Whether a volume or view that was copied may be unmapped by its id.
 
-        Without an answer, it may: the error of the copy is what counts.
+        If the array does not reply, it may: the error of the copy is the one
+        to raise.
         """
         try:
             with self._array.deadline(fresh=True):
@@ -168,7 +171,7 @@ class HostCopy:
         try:
             attached = self._driver._connect_device(connection)
         except exception.DeviceUnavailable as error:
-            # It is connected nevertheless.
+            # The device is connected nevertheless.
             _disconnect(error.kwargs['attach_info'])
             raise
         try:
@@ -186,11 +189,13 @@ def _end(process: 'subprocess.Popen[bytes]', patience: float) -> None:
     """End a program; nothing may be unmapped while it writes.
 
     Cinder's user cannot kill a program that runs as root, only wait for it.
+
+    :param patience: seconds to wait for it
     """
     with contextlib.suppress(PermissionError):
         process.kill()
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
-        LOG.error('Process %s still copies; its devices are taken from it.',
-                  process.pid)
+        LOG.error('Process %s is still copying; its devices are disconnected '
+                  'nevertheless.', process.pid)

@@ -19,7 +19,7 @@ fifty instances must not wait fifty times.
 So the operation that has the locks of a host may share it. Other threads of
 this service do not take the locks; they are released when all have left.
 Another service of the cluster gets one of the two (``locks.HostLocks``) and
-shares it with its own threads. No two operations inside have one subject:
+shares it with its own threads. No two operations inside have the same subject:
 those of this service wait for each other here, and each has the lock of its
 mapping while another service may be inside.
 """
@@ -42,13 +42,15 @@ from cinder_k2.flows import hosts
 LOG = logging.getLogger(__name__)
 
 _Host = tuple[str, frozenset[str]]
-# Seconds to wait for another service that maps the same volume to it. The
-# first operation waits longer for those that have entered after it.
+# Seconds to wait for another service that maps the same volume to the host.
+# The first operation waits longer for those that have entered after it.
 _MAPPING_TIMEOUT = locks.LOCK_TIMEOUT / 2
 
 
 class Subject(typing.NamedTuple):
-    """What an operation maps or unmaps; the same ones exclude each other.
+    """What an operation maps or unmaps.
+
+    Operations on the same subject exclude each other.
 
     :ivar name: id of a Cinder volume, or the reference of another object
     :ivar has_row: whether it is a volume in Cinder. Other services may map
@@ -63,8 +65,8 @@ class Subject(typing.NamedTuple):
         """Exclude other services that map it to a host, or unmap it.
 
         :param initiators: those of the host
-        :param timeout: seconds to wait for it
-        :raises LockTimeout: another one held it too long
+        :param timeout: seconds to wait for them
+        :raises LockTimeout: another service held it too long
         """
         if not self.has_row:
             return contextlib.nullcontext()
@@ -125,8 +127,9 @@ class _Round:
 class Hold:
     """The hold of one thread on a host.
 
-    :param own: its locks, the last first to be released
-    :param lock: those of the host, if it is the first that holds it
+    :param held: the period to which it belongs
+    :param own: its locks, released in reverse order
+    :param lock: those of the host; None if another operation has taken them
     """
 
     def __init__(self, changed: threading.Condition, held: _Round,
@@ -155,11 +158,12 @@ class Hold:
             raise hosts.MustBeAlone
 
     def share(self) -> None:
-        """Share the hold with waiting operations: the host stays as it is.
+        """Share the hold with waiting operations; the host stays as it is.
 
-        One without a subject stays exclusive: others could not be told from
-        its own. If no thread of this service waits, other services keep
-        waiting until this operation ends: alone it needs fewer calls.
+        A hold without a subject stays exclusive, since any other operation may
+        be on the same volume. If no thread of this service waits, other
+        services keep waiting until this operation ends: alone it needs fewer
+        calls.
         """
         if self._lock is None or self._what is None:
             return
@@ -176,9 +180,10 @@ class Hold:
                             'error': error})
 
     def _open(self, only_for_waiting: bool) -> bool:
-        """Admit those that wait, and that come later; False if it does not.
+        """Admit operations that wait, and those that come later.
 
-        :param only_for_waiting: not if none waits that can enter
+        :param only_for_waiting: only if one waits that can enter
+        :returns: whether it has done so
         """
         with self._changed:
             if self._round.is_open or (only_for_waiting
@@ -227,7 +232,11 @@ class HostHolds:
 
     def _enter(self, host: _Host, what: Subject | None, timeout: float,
                alone: bool) -> tuple[_Round, bool]:
-        """Join a shared hold, or be the first of a new one."""
+        """Join a shared hold, or be the first of a new one.
+
+        :param timeout: seconds to wait for operations that do not share
+        :returns: the hold, and whether this is its first operation
+        """
         end = time.monotonic() + timeout
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
@@ -242,7 +251,7 @@ class HostHolds:
 
     def _share(self, host: _Host, held: _Round, what: Subject | None,
                end: float, alone: bool) -> bool:
-        """Wait to share a hold; False if it ends before, or the time does."""
+        """Wait to share a hold; False if the hold, or the time, ends first."""
         mine = _Waiter(what, alone)
         if what is not None:
             held.waiting.append(mine)
@@ -269,8 +278,8 @@ class HostHolds:
                     held.is_open = False
                     if not self._changed.wait_for(
                             lambda: held.inside == {what}, locks.LOCK_TIMEOUT):
-                        LOG.error('Operations on the host of %(host)s hang, '
-                                  'and others go on without them.',
+                        LOG.error('Operations on the host of %(host)s hang; '
+                                  'others do not wait for them any more.',
                                   {'host': ', '.join(sorted(host[1]))})
 
     def _leave(self, host: _Host, held: _Round, what: Subject | None,

@@ -12,8 +12,8 @@
 
 """Mappings that detaches left in place for other attachments.
 
-Only a hint of this process, for ``reconciliation`` to look at: what needs a
-mapping is read from Cinder's rows.
+They are only a hint, in the memory of this process, for ``reconciliation``:
+what needs a mapping is read from Cinder's rows.
 """
 
 import dataclasses

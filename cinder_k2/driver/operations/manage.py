@@ -77,8 +77,8 @@ class Manage:
                         ) -> resolver.ModelUpdate:
         """Manage an existing volume. Four calls after the one for its size.
 
-        It and its group are renamed, it is grown to whole GiB, and replicated
-        if its type says so.
+        The volume and its group are renamed, and the volume is grown to whole
+        GiB, and replicated if its type says so.
 
         :raises ManageExistingAlreadyManaged: Cinder has it
         :raises ManageExistingVolumeTypeMismatch: its type asks for other
@@ -101,8 +101,8 @@ class Manage:
         with locks.group_on(self._array, group.id):
             candidate = self._array.inventory.examine_volume(found)
             self._check_volume(volume, candidate)
-            # It was found before Cinder asked for the rest, and its id may be
-            # another's by now.
+            # It was found when Cinder asked for the size, and its id may be
+            # another volume's by now.
             self._array.inventory.check_named(found)
             taken = manage.take(
                 self._array, candidate, name=naming.volume(volume.name_id),
@@ -123,8 +123,8 @@ class Manage:
         :raises NotManageable: it may not
         """
         found, group = candidate.volume, candidate.group
-        # The group has the later name if another request for the same volume
-        # came first.
+        # If another request for the same volume came first, the group already
+        # has its new name, while the volume was read before that.
         names = (found.name, group.name)
         owner = ownership.volumes(
             self._array.system.id, names=names,
@@ -200,7 +200,7 @@ class Manage:
             with locks.group_on(self._array, backing.group):
                 self._check_unowned(found.snapshot)
                 update = self._resolver.ids(backing)
-                # Before another request for it.
+                # Saved now, before another request for the same snapshot.
                 writes.set_if_unmoved(snapshot, update)
             return update
 

@@ -23,8 +23,6 @@ from cinder_k2 import volume_types
 
 Entry = dict[str, typing.Any]
 
-# The values of that extra spec.
-
 
 def reference(existing_ref: typing.Any) -> inventory.Reference:
     """Read an operator's reference to an object.
@@ -76,7 +74,7 @@ def is_of_ours(found: inventory.FoundSnapshot,
                sources: ownership.Ownership) -> bool:
     """Whether a snapshot is of a volume that Cinder has.
 
-    :param sources: owners of the views and volumes that snapshots are of
+    :param sources: owners of the views and volumes that have snapshots
     """
     source = found.snapshot.source
     if source is not None and source.resource == 'snapshots':
@@ -89,7 +87,8 @@ def snapshot_entry(found: inventory.FoundSnapshot, owners: ownership.Ownership,
                    sources: ownership.Ownership) -> Entry:
     """A snapshot in the list of get_manageable_snapshots.
 
-    :param sources: owners of the views and volumes that snapshots are of
+    :param owners: owners of the snapshots
+    :param sources: owners of the views and volumes that have snapshots
     """
     snapshot = found.snapshot
     reasons = found.reasons()

@@ -69,7 +69,7 @@ class Migration:
 
         :param diff: the differences, as in cinder.volume.volume_types
         :param host: this back end
-        :raises InvalidVolumeType: an extra spec of the new type has an unknown
+        :raises InvalidExtraSpec: an extra spec of the new type has an unknown
             value, or asks for something unsupported
         """
         wanted = volume_types.parse(new_type.extra_specs or {})
@@ -98,7 +98,8 @@ class Migration:
             return True, dict(replication.VOLUME_DISABLED)
         link = self._replication.link(wanted)
         if not (has and self._resolver.asks_for_replication(volume)):
-            # Or a retype to such a type was interrupted.
+            # It is not replicated, or an earlier retype to a replicated type
+            # was interrupted.
             self._replication.protect(
                 volume, self._resolver.confirm(volume, self._flattening.full(
                     volume, 'which the array cannot replicate')), link)
@@ -118,6 +119,7 @@ class Migration:
                     rpo: int) -> None:
         """Give a session, if there is one, another rpo. One call or none.
 
+        :param rpo: seconds
         :raises ReplicationError: the volume is on the other array
         """
         if session is None or session.rpo in (None, rpo):
@@ -135,7 +137,8 @@ class Migration:
 
         If that fails, it is replicated to the former one again.
 
-        :param before: None if cinder.conf does not have that any more
+        :param before: the link to the former one, None if that is not in
+            cinder.conf any more
         """
         self._replication.unprotect_for_good(
             volume, self._resolver.find(volume))
@@ -201,9 +204,9 @@ class Migration:
                                ) -> resolver.ModelUpdate:
         """Return the update that makes ``volume``'s row use ``new_volume``.
 
-        The new volume gets the names that go with the id of that row, unless
-        the old volume may have them; five calls then, otherwise none. It keeps
-        its own names if that fails.
+        The new volume gets the names that go with the id of that row, which
+        takes five calls, unless the old volume may have them. It keeps its own
+        names if that fails.
         """
         # Both keys always: Cinder gives the old values of these to the row
         # that the driver of the old volume deletes. The location is a copy of
@@ -254,7 +257,7 @@ class Migration:
 
 
 def _wants_qos(diff: Mapping[str, typing.Any]) -> bool:
-    """Whether a QoS differs that a back end enforces, too."""
+    """Whether QoS specs differ that the back end would have to enforce."""
     specs = diff.get('qos_specs') or {}
     return (any(old != new for old, new in specs.values())
             and not {'back-end', 'both'}.isdisjoint(specs.get(

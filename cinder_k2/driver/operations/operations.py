@@ -49,15 +49,15 @@ class ArrayOperations:
     """The operations on one array. Only wires the parts together.
 
     Methods that implement Cinder's driver interface (cinder.interface) have
-    its names; ``volume`` and ``snapshot`` are Cinder's versioned objects,
-    sizes in them GiB. They raise the errors of the layers below;
-    ``cinder_k2.driver.base`` translates that, and decides which array a call
+    its names; ``volume`` and ``snapshot`` are Cinder's versioned objects, with
+    sizes in GiB. The methods raise the errors of the layers below;
+    ``cinder_k2.driver.base`` translates these, and decides which array a call
     goes to.
 
-    :param driver: Cinder's driver that this is a part of, with its
+    :param driver: the Cinder driver that this belongs to, with its
         configuration
     :param client: the REST client of the array
-    :param fabric: transport, zoning and CHAP for an array
+    :param fabric: returns transport, zoning and CHAP for an array
     """
 
     def __init__(self, driver: typing.Any, client: rest.Client,

@@ -28,7 +28,7 @@ from cinder_k2 import volume_types
 
 _CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 
-# The array's errors for a volume group that is gone, or full.
+# Errors that may mean that a volume group is gone, or full.
 _NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneNotSupported)
 
 
@@ -46,11 +46,12 @@ class Placement:
                    make: Callable[[int | None], ArrayVolume]) -> ArrayVolume:
         """Create a volume in the right volume group.
 
-        The volume group's id is cached; if that is wrong, the group is looked
-        up, created again if it is gone, and the creation is retried.
+        The volume group of a consistency group is looked up by its name, and
+        created if it is missing. If it has another id when the creation of the
+        volume fails, that is retried.
 
-        :param make: creates it in the volume group with that id, None for its
-            own group, and leaves nothing behind on failure
+        :param make: creates the volume in the volume group with the given id,
+            or in its own group for None; leaves nothing behind on failure
         :raises GroupNotSupported: the group is full, or its deduplication
             differs
         """

@@ -48,8 +48,8 @@ _LOOKS = 3
 # Intervals from one search on the array to the next, for mappings that other
 # services kept before they were stopped.
 _SEARCH_EVERY = 6
-# Statistics wait, too. Seconds to wait for a busy host; seconds after which no
-# other mapping is removed until the next check.
+# Cinder's statistics wait meanwhile. Seconds to wait for a busy host; seconds
+# after which no other mapping is removed until the next check.
 _WAIT, _TIME = 1.0, 1.0
 _AT_REST = ('available', 'in-use')
 _UNMOVED = (None, 'error', 'success')
@@ -75,15 +75,15 @@ class Reconciliation:
         self._interval = interval
         self._users = attachments.Attachments(transport)
         self._next_look = self._next_search = -math.inf
-        # The mappings without a user at the last check, and when they were to
-        # be removed.
+        # The mappings without a user at the last check, and when their removal
+        # was last tried.
         self._unneeded: dict[kept.Mapping, float] = {}
 
     def run(self) -> None:
         """Check, if a third of the interval has passed since the last check.
 
-        No call while no mapping is kept, except ``_search`` at the first check
-        and every sixth interval.
+        No call while no mapping is kept, except for ``_search`` at the first
+        check and every six intervals.
         """
         now = self._client.clock.monotonic()
         if now < self._next_look:
@@ -94,7 +94,7 @@ class Reconciliation:
             self._next_search = now + self._interval * (
                 _SEARCH_EVERY if has_searched else 1)
             if not has_searched:
-                # What follows would take as long.
+                # Removing mappings would take as long.
                 return
         self._look()
 
@@ -105,7 +105,8 @@ class Reconciliation:
         known = self._unneeded.keys() & before.keys()
         self._unneeded |= {mapping: before[mapping] for mapping in known}
         end = self._client.clock.monotonic() + _TIME
-        # Those that fail must not take the time of all others each time.
+        # What was tried last comes last, so that mappings whose removal fails
+        # do not use up the time of all others.
         for mapping in sorted(known, key=before.__getitem__):
             self._unneeded[mapping] = self._client.clock.monotonic()
             self._remove(mapping)
@@ -114,9 +115,9 @@ class Reconciliation:
 
     def _without_use(self, mappings: Iterable[kept.Mapping]
                      ) -> list[kept.Mapping]:
-        """The unused mappings. Those of other volumes are dropped.
+        """The unused mappings. Those whose row has another object are dropped.
 
-        A volume that is no longer on this array counts as another.
+        So are those of volumes that are no longer on this array.
         """
         rows = self._rows({one.volume_id for one in mappings})
         unneeded = []
@@ -135,7 +136,8 @@ class Reconciliation:
     def _has(self, volume: typing.Any, mapping: kept.Mapping) -> bool:
         """Whether a row may still own the mapped object.
 
-        A row without ids is checked by name before anything is unmapped.
+        If the row has no ids, the object is looked up by its name before it is
+        unmapped.
         """
         known = self._resolver.known(volume)
         return (volume.provider_id is None if known is None
@@ -161,9 +163,8 @@ class Reconciliation:
             return row
         try:
             if self._detach.disconnect_kept(mapping, unneeded, _WAIT):
-                LOG.info('Host %(host)s, which a detach had left volume '
-                         '%(id)s for another attachment, does not need it '
-                         'any more.', {
+                LOG.info('Volume %(id)s is no longer kept mapped to host '
+                         '%(host)s for another attachment: that is gone.', {
                              'host': ', '.join(mapping.initiators),
                              'id': mapping.volume_id})
         except Exception as error:
@@ -188,10 +189,11 @@ class Reconciliation:
             return False
 
     def _search(self) -> None:
-        """Add mappings to the check that a detach may have kept.
+        """Search the array for unused mappings that a detach may have kept.
 
-        Of multiattach volumes, to hosts that this driver created. No call
-        without such volumes; two, and one for each that is found.
+        Only for those of multiattach volumes to hosts that this driver
+        created. No call without such volumes; else two, and one for each host
+        that is found.
         """
         volumes = {known.mappable: row for row in self._backend_rows.volumes(
             {'multiattach': True}) if _was_never_migrated(row)

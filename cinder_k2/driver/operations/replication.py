@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replication of volumes: enabling, disabling, and changes meanwhile.
+"""Replication of volumes: enabling, disabling, and changes while it runs.
 
 A session between two arrays belongs to a volume group. The row of a volume
 says ``replicated`` before any part of its session is created, and until all of
@@ -75,7 +75,7 @@ def shortened(text: str) -> str:
 class Replication:
     """Replicates volumes of this array to one of its peers.
 
-    :ivar primary: that of the array whose target this one is, if any
+    :ivar primary: the Replication of the primary, if this array is a target
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -86,9 +86,9 @@ class Replication:
         self.primary: Replication | None = None
 
     def link(self, spec: volume_types.TypeSpec) -> replication.Link:
-        """The target for replicating a volume of a type.
+        """The link for replicating a volume of a type.
 
-        :raises InvalidExtraSpec: there is none in this back end
+        :raises InvalidExtraSpec: this back end does not have its target
         """
         return self.link_to(self.peer_for(spec.target), spec.rpo)
 
@@ -105,7 +105,7 @@ class Replication:
 
         :raises InvalidExtraSpec: there is none
         """
-        # A target has only its primary, whatever types specify.
+        # The only peer of a target is the primary, whatever types specify.
         if not self._resolver.peers:
             raise volume_types.InvalidExtraSpec(
                 f'{volume_types.REPLICATION.key} is "enabled", but this back '
@@ -122,6 +122,7 @@ class Replication:
     def check_target(self, target: str | None) -> None:
         """Check that a type does not specify another target than this one.
 
+        :param target: backend_id in the type; None for the first target
         :raises ReplicationError: it does
         :raises InvalidExtraSpec: there is none of that name
         """
@@ -147,9 +148,9 @@ class Replication:
 
     def start(self, volume: typing.Any, backing: ArrayVolume,
               link: replication.Link) -> ArrayVolume:
-        """Create its session, and its volume on the peer. Three calls.
+        """Create a volume's session, and its copy on the peer. Three calls.
 
-        Three more for the first one of the service.
+        Three more for the first session that the service creates.
 
         :returns: its array volume after that
         :raises ReplicationError, Refused: the arrays refuse; nothing is left
@@ -184,10 +185,11 @@ class Replication:
     @contextlib.contextmanager
     def noted(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
               request: replication.SessionRequest) -> Iterator[None]:
-        """Mark rows as possibly replicated.
+        """Mark rows as replicated while their session is created.
 
-        Also if that fails, unless nothing is left of it: an operation that
-        deletes the volumes, or ends their replication, has to look for it.
+        They stay marked if that fails, unless nothing is left of it: an
+        operation that deletes the volumes, or ends their replication, has to
+        look for leftovers.
         """
         target = request.link.target()
         for volume, backing in pairs:
@@ -206,7 +208,7 @@ class Replication:
         if replication.may_be_begun(request):
             LOG.error('Something of replication session %(name)s between the '
                       'arrays at %(source_array)s and %(target_array)s may be '
-                      'left. It goes '
+                      'left. It is removed '
                       'when the replication of %(group)s is tried again or '
                       'ended, or when that is deleted: %(error)s', {
                           'name': request.session_name, 'error': error,
@@ -221,9 +223,11 @@ class Replication:
         """Name of the session of a volume that may have been a copy. One call.
 
         Copies keep their names after a failover, so the copies on the other
-        array must get the names without the mark.
+        array must then get the names without the mark (``r``, REP-21).
 
-        :param group_name: that of a group that was created here
+        :param owner: the id in the name
+        :param group: id of the volume group
+        :param group_name: its name, if it was created here
         """
         name = naming.session(owner)
         marked = self._array.volumes.find_group(naming.peer(group_name))
@@ -289,8 +293,8 @@ class Replication:
         """Unmap copies from hosts to which this driver has mapped them.
 
         Such mappings are left from before a failover, when a detach could not
-        reach the array. Not those of attached volumes: their guests may still
-        run there.
+        reach the array. None are removed while one of the volumes is attached:
+        its guest may still be using the copy.
         """
         if not any(row.volume_attachment for row in rows):
             for peer in self._resolver.peers.values():
@@ -306,7 +310,7 @@ class Replication:
                     peer.leave(rows)
 
     def _has_ended(self, sessions: Sequence[str], group: int) -> bool:
-        """Whether a session no longer protects, as far as known."""
+        """Whether a session no longer copies, nor could, as far as known."""
         try:
             with self._array.cleanup_deadline():
                 return replication.has_ended(self._array, sessions, group)
@@ -318,7 +322,10 @@ class Replication:
 
     def tell_unprotected(self, rows: Iterable[typing.Any],
                          error: Exception) -> None:
-        """Mark rows as not replicated although ending the session failed."""
+        """Set rows to error because their volumes are not replicated now.
+
+        :param error: why they are not, or why the session was not removed
+        """
         for row in rows:
             LOG.error('Volume %(id)s is not replicated any more: %(error)s',
                       {'id': row.id, 'error': error})
@@ -361,8 +368,9 @@ class Replication:
     def sweep(self, volume: typing.Any, name_id: str) -> None:
         """Delete the leftover copies of a volume that is not here.
 
-        On any peer; if it was never created, here, too: before a failover it
-        may have been about to be copied here. Three calls to each.
+        They may be on any peer; if the volume was never created, here, too:
+        before a failover it may have been about to be copied here. Three calls
+        to each array.
 
         :param name_id: the id in its names
         """
@@ -387,7 +395,10 @@ class Replication:
 
     def member(self, volume: typing.Any, backing: ArrayVolume, size: int = 0
                ) -> replication.Member:
-        """A volume as a session's member, of ``size`` KiB unless that is 0."""
+        """A volume as a member of a session.
+
+        :param size: KiB; 0 for the size in the volume's row
+        """
         return replication.Member(
             backing.volume_ref.id, naming.volume(volume.name_id),
             size or volume.size * _KIB_PER_GIB)

@@ -49,7 +49,7 @@ Session = sessions.Session
 _WORKING = ('available', 'in-use')
 # "failed-over" is left to a failback.
 _WATCHED = (statuses.Replication.ENABLED, statuses.Replication.ERROR)
-# Seconds in which every operation has resumed its session.
+# Seconds after which every operation has resumed the session it suspended.
 _LONG = 900
 _UNMOVED = (None, 'error', 'success')
 
@@ -84,7 +84,7 @@ class ReplicationMonitor:
     def get_replication_error_status(
             self, context: typing.Any, groups: Iterable[typing.Any]
     ) -> tuple[Updates, Updates]:
-        """Return the errors of the replication of volumes. Few calls.
+        """Return the replication errors of groups and volumes. Few calls.
 
         :param groups: the replicated groups
         :returns: updates of groups in error, and of volumes, in groups or not
@@ -128,7 +128,8 @@ class ReplicationMonitor:
 
         Sessions without rows, and those whose volumes are in an operation,
         which may suspend on purpose, are left out; the latter only for a
-        while, because the service may have been killed.
+        while, because the service may have been killed. None are returned
+        during a failover or failback of the back end.
         """
         by_owner = {_owner(session): session for session in found
                     if session.role == sessions.SOURCE
@@ -163,7 +164,7 @@ class ReplicationMonitor:
     def _may_run(self, volume: typing.Any) -> bool:
         """Whether the row allows the session of a volume to run.
 
-        The session of a reserved volume is left to a failback.
+        While a failback is in progress, the session is left to it.
         """
         known = self._resolver.known(volume)
         return (self._is_here(volume) and volume.status in _WORKING
@@ -177,11 +178,11 @@ class ReplicationMonitor:
 
     def _resume_over(self, link: rest.PeerArray, ready: Sequence[Session]
                      ) -> bool:
-        """The same for sessions of one peer.
+        """Resume sessions of one peer; whether one was resumed.
 
-        If the link is not "ok", they follow one that the array resumes: it
-        refuses all if the peer cannot be reached, and no state is known to
-        mean that (REP-19).
+        If the link is not "ok", one session is tried, and the others only if
+        the array resumes that one: it refuses all if the peer cannot be
+        reached, and no state of a link is known to mean that (REP-19).
         """
         if link.is_connected:
             return self._let_run(ready)
@@ -236,7 +237,10 @@ class ReplicationMonitor:
 
     def _not_taken_over(self, peer: resolver.Peer,
                         paused: Sequence[Session]) -> list[Session]:
-        """Resuming the others would discard what the peer's hosts wrote."""
+        """The sessions whose volumes the peer has not taken over.
+
+        Resuming the others would discard what hosts have written there.
+        """
         if not paused:
             return []
         try:
@@ -266,9 +270,9 @@ class ReplicationMonitor:
         self._troubled = frozenset(broken)
 
     def _set_right(self, found: Sequence[Session]) -> None:
-        """Change rows in error back to replicated. No call.
+        """Set rows in error back to enabled if their session runs. No call.
 
-        Those whose session runs from here.
+        It has to run with this array as source.
         """
         running = {_owner(session) for session in found
                    if session.role == sessions.SOURCE
@@ -291,8 +295,8 @@ class ReplicationMonitor:
     def _miss(self, found: Sequence[Session]) -> None:
         """Save in rows that their sessions are gone, or idle.
 
-        Checks only rows at first, when a session has gone, and every quarter
-        of an hour. One call then, if a volume has no session.
+        The rows are compared at the first run, when a session has gone, and
+        every quarter of an hour. One call then, if a volume has no session.
         """
         before, now = self._active, self._client.clock.monotonic()
         self._active = frozenset(map(_owner, filter(_is_active, found)))
@@ -305,7 +309,7 @@ class ReplicationMonitor:
                 if self._active.isdisjoint({row.name_id, row.group_id})
                 and self._should_run(row)]
         if rows:
-            # Until all of them are explained.
+            # Compare again at each run, until none of them are left.
             self._active = None
         for row in self._without_session(rows):
             self._tell_missing(row)
@@ -313,19 +317,19 @@ class ReplicationMonitor:
     def _should_run(self, volume: typing.Any) -> bool:
         """Whether a volume is here that Cinder lists as replicated.
 
-        Also if its ids show that it is not any more: then the service was
-        killed before Cinder saved that.
+        Also if the ids in its row are no longer marked as replicated: then the
+        service was killed before Cinder saved the new status.
         """
         known = self._resolver.known(volume)
         return known is not None and not known.failback_in_progress
 
     def _without_session(self, rows: Sequence[typing.Any]
                          ) -> list[typing.Any]:
-        """Volumes whose session is missing or idle, and not just created.
+        """Volumes whose session is missing or idle for no known reason.
 
-        A session that an array requires to be idle while a volume grows is no
-        error for the others in its group, so all rows of a session count, as
-        they are after checking it.
+        While an operation runs on one volume of a session, none of its volumes
+        are returned: an array may require the session to be idle while one of
+        them grows. Their rows are read after the session.
         """
         resting = [row for row in rows if _is_at_rest(row, 0)]
         if not resting or self._backend_rows.is_failing_over():
@@ -375,7 +379,7 @@ def _is_active(session: Session) -> bool:
 def _is_at_rest(volume: typing.Any, seconds: float) -> bool:
     """Whether no operation of Cinder runs on a replicated volume.
 
-    :param seconds: how long at least its session has been suspended
+    :param seconds: how long, at least, its session has been suspended
     """
     return (volume.replication_status in _WATCHED
             and volume.migration_status in _UNMOVED

@@ -52,9 +52,9 @@ class Peer:
     :ivar address: the address that the two use for each other
     :ivar rpo: seconds, unless a volume type specifies another
     :ivar release: unmaps volumes there, by their ids, from the hosts that this
-        driver made
-    :ivar leave: releases the sources of the volumes of rows there, when the
-        volumes are deleted there
+        driver created
+    :ivar leave: releases what volumes there were made from, by their rows,
+        once these volumes are deleted there
     """
 
     backend_id: str
@@ -66,11 +66,11 @@ class Peer:
 
 
 class Resolver:
-    """Finds the array's objects of a volume or a snapshot.
+    """Finds the array's objects for a volume or a snapshot.
 
     By the ids in its row, which costs no call; else by its name.
 
-    :param peers: by backend_id, the default first; empty without
+    :param peers: by backend_id, the default target first; empty without
         replication_device
     """
 
@@ -82,7 +82,7 @@ class Resolver:
             name_id: str = '') -> ModelUpdate:
         """The update for the row of a created object.
 
-        Its creation may have used up the deadline.
+        Uses a fresh deadline: creating the object may have used up the first.
 
         :param name_id: that of the row, if it is a volume's
         """
@@ -97,6 +97,7 @@ class Resolver:
         Another service may mark it as having clones meanwhile; that mark
         stays.
 
+        :param changes: fields of ``backing`` with their new values
         :raises ConcurrentUpdate: the row keeps changing
         """
         def change(known: ArrayVolume | None) -> ArrayVolume:
@@ -168,7 +169,7 @@ class Resolver:
                 "default' again.")
 
     def known_snapshot(self, snapshot: typing.Any) -> ArraySnapshot | None:
-        """The same for a snapshot."""
+        """The array snapshot, by the row alone; None if it has no ids."""
         found = provider_id.decode(ArraySnapshot, self._array.system.id,
                                    snapshot.provider_id)
         if found is not None and found.named:
@@ -247,8 +248,8 @@ class Resolver:
                 ) -> ArrayVolume:
         """The array volume, verified by name. Usually one call.
 
-        Before any operation on it: its id may be another object's by now
-        (OBJ-7).
+        Required before any operation on it: its id may be another object's by
+        now (OBJ-7).
 
         :param more: additional names that it may have
         :raises ObjectMissing: nothing has its name
@@ -329,7 +330,7 @@ class Resolver:
             or self.asks_for_replication(volume))
 
     def asks_for_replication(self, volume: typing.Any) -> bool:
-        """Whether the type of a volume requires it, as far as readable."""
+        """Whether a volume's type asks for replication; True if unreadable."""
         try:
             return volume_types.of(volume).replicated
         except volume_types.InvalidExtraSpec:
@@ -349,10 +350,10 @@ class Resolver:
     def name_ids(self, volume: typing.Any) -> list[str]:
         """The ids that may be in the names of a volume's objects.
 
-        The in-tree driver, which leaves provider_id empty, gives a migrated
-        volume the name of its id, though Cinder stores another. But for a
-        volume that is deleted at the end of a migration, the id is the name of
-        the data that stays.
+        The in-tree driver, which leaves provider_id empty, names a migrated
+        volume by the id of its row, though Cinder stores another name_id. But
+        if a row is deleted at the end of a migration, its id is in the name of
+        the volume that stays.
         """
         ids = [volume.name_id]
         if (volume.id != volume.name_id

@@ -38,7 +38,7 @@ _KIB_PER_GIB = units.Mi
 
 
 class Revert:
-    """Reverts by the array where it can, else by copying.
+    """Reverts volumes on the array where it can, else by copying.
 
     The array restores whole volume groups only (RST-5), and only to the sizes
     they have (RST-2). Cinder's own copying has a safeguard snapshot only if
@@ -64,8 +64,8 @@ class Revert:
                            snapshot: typing.Any) -> None:
         """Revert a volume to a snapshot. Three calls if the array can.
 
-        A view is overwritten, so it is locked: a flattened copy would contain
-        data from before and after.
+        A view is locked while it is overwritten: otherwise flattening could
+        copy data from before and from after the revert.
 
         :raises ObjectInUse: it is being flattened, or failed back
         """
@@ -79,8 +79,8 @@ class Revert:
                  snapshot: typing.Any) -> bool:
         """Restore a volume on the array; returns whether it could.
 
-        The snapshot is verified by name, and so is its group. The group's
-        earlier state shows whether the array did it.
+        The snapshot is verified by name, and so is its group. Only by the
+        group's earlier state can it be seen whether the array has done it.
         """
         taken = self._sources.taken(snapshot)
         if (backing.volume is None or backing.shared

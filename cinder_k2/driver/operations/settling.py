@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Detaches of one host that share one look at it.
+"""Detaches from one host that share one check of whether it has volumes.
 
-Whether a host has volumes can be seen only while nobody else maps to it. When
-a hypervisor shuts down fifty instances, fifty detaches want to know, and each
-would wait for those before it. Instead the first one to wait looks for all
-that wait when its look begins: their volumes are unmapped by then. If that
-fails, the others look by themselves.
+This can be checked only while no other operation maps to the host. When a
+hypervisor shuts down fifty instances, each of fifty detaches would have to
+wait for those before it. Instead, the first one checks for all that wait when
+its check begins: their volumes are unmapped by then. If the check fails, the
+others repeat it by themselves.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ T = typing.TypeVar('T')
 
 @dataclasses.dataclass
 class _Round(typing.Generic[T]):
-    """Detaches that share one look.
+    """Detaches that share one check.
 
     :ivar waiting: what each of them did
-    :ivar is_over: whether the look has ended
-    :ivar found: what it returned; None if it failed
+    :ivar is_over: whether the check has ended
+    :ivar found: its result; None if it failed
     """
 
     waiting: list[T] = dataclasses.field(default_factory=list)
@@ -47,7 +47,7 @@ class _Round(typing.Generic[T]):
 
 
 class Settling(typing.Generic[T]):
-    """The detaches of this service that wait to look at a host.
+    """The detaches of this service that wait to check a host.
 
     :param hosts: holds hosts
     """
@@ -59,12 +59,12 @@ class Settling(typing.Generic[T]):
 
     def settle(self, sought: host_identity.Sought, done: T,
                look: Callable[[Sequence[T]], bool]) -> bool:
-        """Look at a host while nobody else uses it, or let another one look.
+        """Check a host while nobody else uses it, or wait for such a check.
 
         :param done: what this detach did
-        :param look: called while the host is held, by one of those that wait,
-            with what all of them did
-        :returns: what that returned
+        :param look: the check; called while the host is held, by one of those
+            that wait, with what all of them did
+        :returns: what ``look`` returned
         :raises LockTimeout: others held the host too long
         """
         mine, is_first = self._join(sought, done)
@@ -74,7 +74,7 @@ class Settling(typing.Generic[T]):
             self._changed.wait_for(lambda: mine.is_over, locks.LOCK_TIMEOUT)
         if mine.found is not None:
             return mine.found
-        # The other one failed, or has taken too long. Its error is its own.
+        # The other one failed, which it reports itself, or it takes too long.
         with self._hosts.held(sought.initiators):
             return look([done])
 
@@ -89,7 +89,7 @@ class Settling(typing.Generic[T]):
 
     def _look(self, sought: host_identity.Sought, mine: _Round[T],
               look: Callable[[Sequence[T]], bool]) -> bool:
-        """Look for all that have joined by the time the host is held."""
+        """Check for all that have joined by the time the host is held."""
         try:
             with self._hosts.held(sought.initiators):
                 self._close(sought, mine)
@@ -102,7 +102,7 @@ class Settling(typing.Generic[T]):
         return mine.found
 
     def _close(self, sought: host_identity.Sought, mine: _Round[T]) -> None:
-        """Let those that come from now on wait for another look."""
+        """Let those that come from now on wait for another check."""
         with self._changed:
             if self._rounds.get(sought) is mine:
                 del self._rounds[sought]

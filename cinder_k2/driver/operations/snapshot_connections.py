@@ -65,7 +65,7 @@ class SnapshotConnections:
             self, snapshot: typing.Any,
             connector: transport.Connector | None,
             **kwargs: typing.Any) -> dict[str, typing.Any] | bool:
-        """Unmap a snapshot from a host, from all hosts without a connector.
+        """Unmap a snapshot from a host; without a connector, from all hosts.
 
         :returns: the transport's report
         """
@@ -92,7 +92,7 @@ class SnapshotConnections:
                     name, taken, lasting=False))
 
     def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
-        """Delete a view without raising; another error is to be reported."""
+        """Delete a view that is not mapped; an error is only logged."""
         try:
             with self._array.cleanup_deadline():
                 self._drop_if_unused(view, snapshot)

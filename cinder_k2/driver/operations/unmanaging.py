@@ -45,8 +45,8 @@ class Unmanaging:
         """Stop managing a volume; it stays on the array.
 
         With k2_unmanage_restores_names it gets its original name back, in up
-        to four calls; without it, or without one, it keeps Cinder's. Hosts
-        stay mapped, except by mappings that a detach kept.
+        to four calls, if it had one; otherwise it keeps Cinder's. Its mappings
+        stay, except for those that a detach kept.
 
         :raises ObjectInUse: it is being flattened, which would continue
             without a row

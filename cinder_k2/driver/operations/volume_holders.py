@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What has a volume, where the array does not show which host is which."""
+"""Which host has a volume, where the array does not show the initiators."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -28,10 +28,9 @@ from cinder_k2 import rest
 class VolumeHolders:
     """Looks among the hosts and host groups that have a volume.
 
-    For a detach on an array that does not show whose an initiator is, or to
-    which group a host belongs: an unknown host is not taken for one that does
-    not have the volume.
-
+    For a detach on an array that does not show which host an initiator belongs
+    to, or which group a host belongs to: a host that cannot be identified may
+    have the volume.
     """
 
     def __init__(self, array: Array, registry: array_hosts.Hosts) -> None:
@@ -41,11 +40,12 @@ class VolumeHolders:
     def owners(self, backing: ArrayVolume | None, sought: host_identity.Sought,
                others: Iterable[host_identity.Sought] = ()
                ) -> Mapping[int, Mapping[str, int]]:
-        """Find a host that no name finds among those that have a volume.
+        """Find a host among those that have a volume.
 
-        By the initiators that the array shows of these, else by their names:
-        an empty host may have its first name. One call, and up to two for
-        each host that has the volume.
+        For a host that was not found by its names, or was found without the
+        volume: an empty host may have the first of them. It is identified by
+        the initiators that the array shows for those that have the volume,
+        else by their names. One call, and up to two for each of them.
 
         :param others: hosts that have it for other attachments
         :returns: as ``Hosts.owners``; nothing if it does not have the volume
@@ -66,7 +66,7 @@ class VolumeHolders:
                  ) -> rest.Ref | None:
         """The host group through which a host may have a volume.
 
-        One call more if the array does not tell the host's group.
+        One call more if the array does not show the host's group.
 
         :raises HostUnknown: it does not, and some group has the volume
         """
@@ -83,13 +83,13 @@ class VolumeHolders:
                  holders: Iterable[rest.Ref | None],
                  others: Iterable[host_identity.Sought]
                  ) -> Mapping[int, Mapping[str, int]]:
-        """Find a host by its names, those that a driver drew for it first.
+        """Find a host by its names, those of this driver first.
 
         One call for each host that has the volume, and two or more for this
         and each other one if a host group has it.
 
-        :param holders: the hosts and host groups that have it, but for those
-            whose initiators the array shows to be others
+        :param holders: the hosts and host groups that have it, except hosts
+            that the array shows to have other initiators
         :raises HostUnknown: it may have it
         """
         holders, others = list(holders), list(others)
@@ -129,9 +129,9 @@ class VolumeHolders:
                 self._array.mappings.of_volumes(backing.mappable)]
 
     def _check_unmapped(self, backing: ArrayVolume, why: str) -> None:
-        """See that a volume is not left mapped to what may be its host.
+        """Check that a volume is not left mapped to what may be the host.
 
-        :param why: why that is not known
+        :param why: why the host is not known, for the error
         :raises HostUnknown: it may be
         """
         try:

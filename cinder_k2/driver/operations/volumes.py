@@ -64,8 +64,9 @@ class Volumes:
     def create_volume(self, volume: typing.Any) -> resolver.ModelUpdate:
         """Create a volume in its own volume group. Two calls.
 
-        A member of a consistency group is created in the group's volume group:
-        one call, and one more if its id is not cached.
+        A member of a consistency group is created in the group's volume group,
+        which is looked up by its name first: two calls, too, and one more if
+        it has to be created.
         """
         return self._create(
             volume, functools.partial(self._make_volume, volume))
@@ -105,6 +106,8 @@ class Volumes:
 
         A volume that a view backs is flattened first (VSN-4); it must be
         detached for that.
+
+        :raises ObjectInUse: it is not
         """
         backing = self._flattening.full(
             volume, 'which the array cannot grow (VSN-4)')
@@ -117,15 +120,19 @@ class Volumes:
     def create_snapshot(self, snapshot: typing.Any) -> resolver.ModelUpdate:
         """Take a snapshot. Two calls.
 
-        Also of a view that is being flattened, to which nothing writes then.
-        Its group is held until the snapshot exists, and flattening holds it,
-        too, to release the view, which stays as long as the snapshot.
+        A view that is being flattened can have one as well: nothing writes to
+        it then. Its volume group is locked until the snapshot exists;
+        flattening takes the same lock to release the view, which then stays as
+        long as the snapshot.
+
+        :raises ConcurrentUpdate: the volume keeps moving between groups
         """
         volume = snapshot.volume
         for _ in range(_ATTEMPTS):
             group = self._resolver.resolve(volume).group
             with locks.group_on(self._array, group):
-                # It may have joined or left a consistency group before.
+                # The volume may have joined or left a consistency group before
+                # the lock was taken.
                 volume.refresh()
                 backing = self._resolver.find(volume)
                 if backing.group == group:
@@ -170,10 +177,11 @@ class Volumes:
         try:
             with self._array.deadline(fresh=True):
                 names = self._resolver.names_of(volume, made)
-                # It may have taken long: an id can be another's (OBJ-7).
+                # The attempt may have taken long, and the id may be another
+                # volume's by now (OBJ-7).
                 found = self._array.identity.volume(made, names)
                 if found is not None:
                     self._deletion.delete_backing(found, names)
         except (rest.RestError, exceptions.K2Error) as error:
-            LOG.warning('What was made stays on the array until the volume '
-                        'is deleted: %s', error)
+            LOG.warning('A volume that could not be replicated stays on the '
+                        'array until it is deleted in Cinder: %s', error)

@@ -12,9 +12,9 @@
 
 """Failover to the other array, and failback.
 
-For many volumes at once: each read and each command is a few calls for all of
-them. Only what an array shows counts, never the reply to a command, so both
-functions may be called again however the last call ended.
+Both work on many volumes at once: each read and each command is a few calls
+for all of them. The states that the arrays show decide, not the replies to
+commands, so each function may be called again however the last call ended.
 """
 
 from cinder_k2.flows.failover.failback import fail_back

@@ -48,11 +48,11 @@ LOG = logging.getLogger(__name__)
 
 #: Unmaps volumes of an array from all hosts: ids of volume and group by name.
 Unmap = Callable[[Array, Mapping[str, Ids]], None]
-#: Reserves units against hosts until the failback is complete, also if that is
-#: interrupted; returns the keys of the reserved ones.
+#: Keeps hosts from attaching units until their failback is complete, even if
+#: it is interrupted; returns the keys of the units that could be reserved.
 Reserve = Callable[[Collection[str]], Collection[str]]
 
-# Seconds for the last changes, during which all hosts have to wait.
+# Seconds for copying the last changes, during which all hosts have to wait.
 _LAST_CHANGES = 600.0
 # Seconds between two reads, at first and at most.
 _FIRST_PAUSE = 1.0
@@ -64,7 +64,7 @@ _MOST_NAMES = 3
 # Replication snapshots for one copy, if the link keeps breaking.
 _MOST_SNAPSHOTS = 5
 
-# Phases that end as the states of the arrays change.
+# Phases of units that another attempt may still fail back.
 _NOT_YET = (Phase.FAILING_BACK, Phase.PAUSED, Phase.TRANSITIONING,
             Phase.TAKEN_OVER)
 
@@ -80,14 +80,16 @@ def fail_back(origin: Array, destination: Array,
 
     May be called again however the last call ended: each unit continues from
     the states of its two sessions. Units that are not failed back stay usable
-    here, with a reason.
+    on ``origin``, with a reason.
 
+    :param origin: the array to which the units were failed over
+    :param destination: the array that is to become active
     :param timeout: seconds for the data to arrive; the last changes, for which
         the hosts of all units have to wait, get ten minutes
     :param unmap: called with ``destination`` before its volumes are
         overwritten, and with ``origin`` when all data except the last changes
         has arrived
-    :param reserve: called before that
+    :param reserve: called before volumes are unmapped on ``origin``
     :returns: by key of the unit; errors of the arrays are not raised
     """
     failback = _Failback({ORIGIN: origin, DESTINATION: destination}, units,
@@ -103,12 +105,12 @@ def protect_again(origin: Array, destination: Array,
                   *,
                   unmap: Unmap, clock: polling.Clock | None = None
                   ) -> dict[str, str]:
-    """Resume the replication of units from here to ``destination``.
+    """Resume the replication of units from ``origin`` to ``destination``.
 
     For units that are on their primary, and whose failback or link was
-    interrupted: the data of ``destination`` is overwritten.
+    interrupted: the data on ``destination`` is overwritten.
 
-    :param unmap: called with ``destination`` before that
+    :param unmap: called with ``destination`` before its data is overwritten
     :returns: by key of the unit: why it is not replicated; empty if it is,
         missing where ``destination`` has no session of it
     """
@@ -136,7 +138,7 @@ class _Failback:
         self._end = self._told + timeout
 
     def run(self, moves: 'Moves') -> None:
-        """Advance each unit as far as possible; its obstacle is its reason."""
+        """Advance each unit until it is done, or has a ``reason`` not to."""
         try:
             self._prepare()
             for phase, move in moves:
@@ -174,16 +176,16 @@ class _Failback:
             for one in self._all:
                 one.volumes[side] = found[one.unit.key]
         for one in self._all:
-            # Volumes with other names here could not be unmapped from their
-            # hosts.
+            # Volumes with other names on origin could not be unmapped from
+            # their hosts.
             for side, array in self._arrays.items():
                 self._drop([one], lacking(array, one.unit,
                                           one.volumes[side]))
 
     def _spare(self, batch: FailbackItems) -> None:
-        """Skip units that hosts could attach here after they had moved.
+        """Drop units that hosts could attach on ``origin`` after they moved.
 
-        The array cannot make a side that took over follow again.
+        A side that was failed over cannot be made to follow again.
         """
         origin, destination = self._arrays.values()
         for one in batch:
@@ -211,10 +213,11 @@ class _Failback:
               timeout: float, push: Callable[[FailbackItems],
                                              None] | None = None
               ) -> FailbackItems:
-        """Read until something is true of all units of a batch.
+        """Read the arrays until something is true of all units of a batch.
 
-        :param push: called before each read, advances them
-        :returns: those of which it is not true within ``timeout`` seconds
+        :param done: whether it is true of a unit
+        :param push: called before each read; advances the units
+        :returns: the units of which it is not true after ``timeout`` seconds
         """
         end, pause = self._clock.monotonic() + timeout, _FIRST_PAUSE
         late = [one for one in batch if not one.reason]
@@ -235,7 +238,7 @@ class _Failback:
                                                            bool],
                 timeout: float,
                 push: Callable[[FailbackItems], None] | None = None) -> None:
-        """The same; units that take longer do not continue."""
+        """As ``_wait``; units that take longer do not continue."""
         for one in self._wait(batch, done, timeout, push):
             self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
                        f'{self._states(one)}')
@@ -266,7 +269,7 @@ class _Failback:
         self._leave(batch, Phase.FAILED_OVER)
 
     def _resume(self, batch: FailbackItems) -> None:
-        """Continue after a broken link."""
+        """Continue the copy to ``destination`` after a broken link."""
         self._command(batch, ORIGIN, IN_SYNC)
         self._leave(batch, Phase.PAUSED)
 
@@ -284,9 +287,9 @@ class _Failback:
     def _hand_over_late(self, batch: FailbackItems) -> None:
         """Hand over units that were still listed as mapped (QRY-10).
 
-        The others are replicated already, so that nothing can happen to them
-        meanwhile. Units that came back into this phase by themselves are not
-        reserved, and hosts may have them.
+        The other units replicate to ``origin`` by now, so they are safe in the
+        meantime. Units that came back into this phase by themselves are left
+        out: they are not reserved, and hosts may have them.
         """
         batch = [one for one in batch if one.detached]
         total, pause = len(batch), _FIRST_PAUSE
@@ -354,7 +357,7 @@ class _Failback:
     def _protect(self, batch: FailbackItems) -> None:
         """Let ``origin`` receive the data of ``destination`` again (REP-12).
 
-        No host has it here: it is reserved.
+        No host has their volumes on ``origin``: the units are reserved.
         """
         self._wait(batch, lambda one: one.phase is not Phase.TAKEN_OVER
                    or one.session(ORIGIN).state == SUSPENDED, PATIENCE)
@@ -363,7 +366,7 @@ class _Failback:
         self._leave(batch, Phase.TAKEN_OVER)
 
     def _resume_home(self, batch: FailbackItems) -> None:
-        """Continue after a broken link, when all are failed back."""
+        """Resume replication to ``origin`` after a broken link."""
         self._command(batch, DESTINATION, IN_SYNC)
         self._leave(batch, Phase.SUSPENDED)
 
@@ -373,8 +376,8 @@ class _Failback:
         """Wait until ``destination`` shows that the other side has taken over.
 
         An array that was lost shows its earlier state until it has reached its
-        peer again, and does not reverse before (REP-9). Its reply to that
-        counts if it never shows the state.
+        peer again, and cannot be reversed before (REP-9). If it never shows
+        the new state, its reply to the command to reverse decides.
         """
         def have_met(one: FailbackItem) -> bool:
             return (one.phase is not Phase.FAILED_OVER
@@ -392,7 +395,7 @@ class _Failback:
         return [one for one in batch if not one.reason]
 
     def _mapped(self, batch: FailbackItems) -> Set[int]:
-        """The volumes of units that hosts have on ``origin``. One call."""
+        """Ids of the units' volumes mapped on ``origin``. One call."""
         if not batch:
             return frozenset()
         origin = self._arrays[ORIGIN]
@@ -402,9 +405,9 @@ class _Failback:
                 for ids in one.volumes[ORIGIN].values()])
 
     def _detach(self, batch: FailbackItems, side: str) -> None:
-        """Unmap the volumes from all hosts.
+        """Unmap the volumes of units on one array from all hosts.
 
-        One by one if one of them cannot be unmapped; not if the array is lost.
+        If that fails, unit by unit, unless the array is lost.
         """
         batch = [one for one in batch if not one.reason]
         try:
@@ -425,7 +428,10 @@ class _Failback:
             one.detached = one.detached or side == ORIGIN
 
     def _level(self, batch: FailbackItems) -> None:
-        """Grow volumes there that were grown here (row 7). Few calls."""
+        """Grow volumes on ``destination`` that were grown on ``origin``.
+
+        This comes before the reversal (row 7 of section 10.4). Few calls.
+        """
         sizes = {}
         for side, array in self._arrays.items():
             with array.deadline(fresh=True):
@@ -441,10 +447,10 @@ class _Failback:
 
     def _grow(self, one: FailbackItem, name: str, volume: int, size: int
               ) -> None:
-        """Grow a volume there.
+        """Grow a volume on ``destination``.
 
-        An array that requires an idle session for that (VOL-4) could not
-        reverse it afterwards (10.4).
+        If that requires an idle session (VOL-4), the unit does not continue:
+        an idle session cannot be reversed (10.4).
         """
         array = self._arrays[DESTINATION]
         try:
@@ -522,7 +528,7 @@ class _Failback:
     # Completion
 
     def _conclude(self) -> None:
-        """Read unclear units again, and clean up."""
+        """Read the states once more, and delete replication snapshots."""
         for side, array in self._arrays.items():
             try:
                 if any(one.phase is not Phase.FAILED_BACK
@@ -567,7 +573,7 @@ class _Failback:
                        one.outcome_unknown)
 
     def _warning(self, one: FailbackItem) -> str:
-        """The warning for a unit that stays here; the first that applies."""
+        """The warning for a unit that stays on ``origin``; '' if none."""
         address = self._arrays[ORIGIN].address
         if one.outcome_unknown:
             return ('The other array may have taken over: do not attach it '

@@ -28,7 +28,19 @@ from cinder_k2.flows.failover.units import RUNNING
 
 
 class Phase(enum.Enum):
-    """The progress of the failback of a unit."""
+    """The progress of the failback of a unit, by the states of its sessions.
+
+    :cvar FAILED_OVER: ``origin`` has the data, and ``destination`` does not
+        receive it yet
+    :cvar TRANSITIONING: one array does not show yet what the other did (REP-8)
+    :cvar PAUSED: as FAILING_BACK, but the session is suspended
+    :cvar FAILING_BACK: ``origin`` replicates to ``destination``
+    :cvar TAKEN_OVER: ``destination`` has failed over, and does not replicate
+        to ``origin`` yet
+    :cvar SUSPENDED: as FAILED_BACK, but the session is suspended
+    :cvar FAILED_BACK: ``destination`` replicates to ``origin``
+    :cvar UNKNOWN: the sessions show none of these
+    """
 
     FAILED_OVER = enum.auto()
     TRANSITIONING = enum.auto()
@@ -40,8 +52,8 @@ class Phase(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-# The states of the sessions here and there, and what they mean (10.4). While a
-# unit is TRANSITIONING one array has yet to show what the other does (REP-8).
+# The states of the sessions on origin and destination, and what they mean
+# (10.4).
 _TABLE = {
     ('target failed_over', 'source in_sync'): Phase.FAILED_OVER,
     ('target failed_over', 'source suspended'): Phase.FAILED_OVER,
@@ -71,18 +83,19 @@ class FailbackItem:
 
     :ivar sessions: its sessions by side
     :ivar volumes: ids of its volumes by side and name
-    :ivar generation: the generation that has to arrive, None without one yet
-    :ivar snapshots: how often that was tried
-    :ivar copies: how often it was copied after hosts had lost it, and did not
-        move
-    :ivar detached: it is unmapped here
-    :ivar moved: its latest data is there
-    :ivar outcome_unknown: ``destination`` was commanded to take over, and not
-        seen since
-    :ivar promised: and it confirmed that
+    :ivar generation: generation of the replication snapshot that has to
+        arrive, None before one is taken
+    :ivar snapshots: attempts to take that snapshot
+    :ivar copies: attempts to copy and move it after hosts had lost it
+    :ivar detached: it is unmapped on ``origin``
+    :ivar moved: its newest data is on ``destination``
+    :ivar outcome_unknown: ``destination`` was commanded to take over, and has
+        not been read since
+    :ivar promised: ``destination`` accepted that command, and has not been
+        read since
     :ivar disputed: both arrays may have data that the other does not have
     :ivar obstacle: why it has to wait
-    :ivar reason: why it does not continue
+    :ivar reason: why it does not continue; empty if it does
     """
 
     def __init__(self, unit: ReplicationUnit) -> None:
@@ -117,16 +130,19 @@ class FailbackItem:
         return bool(origin and destination and origin.is_half_of(destination))
 
     def is_any_of(self, volumes: Set[int]) -> bool:
-        """Whether one of its volumes on ``origin`` is among these."""
+        """Whether one of its volumes on ``origin`` has one of these ids."""
         return not volumes.isdisjoint(
             ids[0] for ids in self.volumes[ORIGIN].values())
 
     def see(self, side: str, session: replication.Session | None) -> None:
         """Record what an array shows.
 
-        If the newest data is there once, it does not come back here. A unit
-        with another session than at first does not continue: its copy is
-        another.
+        Once the newest data is on ``destination``, it does not come back to
+        ``origin``. A unit whose session is not the one seen first does not
+        continue: its replication was started again, with another copy.
+
+        :param side: ORIGIN or DESTINATION
+        :param session: the session on that array, None without one
         """
         self.sessions[side] = session
         if session is not None and session.id != self._numbers.setdefault(
@@ -147,7 +163,10 @@ class FailbackItem:
             and origin.role == TARGET and origin.state in RUNNING)
 
     def session(self, side: str) -> replication.Session:
-        """Its session, if its phase implies one."""
+        """Its session on an array, where its phase implies one.
+
+        :raises ReplicationError: it has none
+        """
         session = self.sessions[side]
         if session is None:
             raise exceptions.ReplicationError(
@@ -155,7 +174,7 @@ class FailbackItem:
         return session
 
     def has_arrived(self) -> bool:
-        """Whether its data has arrived, up to the snapshot (REP-14)."""
+        """Whether its data has arrived, up to its ``generation`` (REP-14)."""
         origin = self.sessions[ORIGIN]
         return (self.phase is Phase.FAILING_BACK and origin is not None
                 and self.generation is not None

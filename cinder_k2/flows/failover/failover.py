@@ -46,13 +46,13 @@ def fail_over(target_array: Array, units: Collection[ReplicationUnit],
               clock: polling.Clock | None = None) -> dict[str, Outcome]:
     """Fail over units to an array; the other one is not called (REP-9).
 
-    Only what it shows afterwards counts.
+    The states that it shows afterwards decide the outcomes.
 
     :param target_array: the array that is to become active
     :returns: by key of the unit; served_by is ORIGIN for those not on
         ``target_array``
     :raises RestError: the array does not reply; nothing was done
-    :raises FailoverOutcomeUnknown: it stopped replying
+    :raises FailoverOutcomeUnknown: it did not reply after the command
     """
     sessions = look(target_array, units)
     volumes = volumes_of(target_array, units, sessions)
@@ -101,7 +101,10 @@ def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
                     asked: set[int],
                     clock: polling.Clock | None
                     ) -> dict[str, replication.Session]:
-    """Wait until all of them have taken over, or time is up."""
+    """Wait until all sessions have taken over, or time is up.
+
+    :param asked: ids of the sessions that accepted the command
+    """
     sessions: dict[str, replication.Session] = {}
 
     def all_serve() -> bool:

@@ -22,10 +22,11 @@ from cinder_k2.array.replication import IN_SYNC
 from cinder_k2.array.replication import SUSPENDED
 from cinder_k2 import naming
 
-#: The array that had the data, and the one that is to have it.
+#: The array that had the newest data, and the one that is to have it.
 ORIGIN = 'origin'
 DESTINATION = 'destination'
 
+#: Ids of a volume and of its volume group.
 Ids = tuple[int, int]
 
 # Seconds that a command may take to show on both arrays (REP-6, REP-8).
@@ -42,8 +43,8 @@ class ReplicationUnit:
     :ivar sessions: names that its session may have on either array
     :ivar volumes: names of its volumes; an array has each under this name, or
         under that which naming.peer makes of it
-    :ivar failback_in_progress: no host can have got it since an earlier
-        failback was about to hand it over
+    :ivar failback_in_progress: an earlier failback reserved it, so no host can
+        have attached it since
     """
 
     key: str
@@ -57,12 +58,11 @@ class Outcome:
     """Where a unit is in the end.
 
     :ivar served_by: ORIGIN or DESTINATION: the array with its newest data
-    :ivar volumes: if that is DESTINATION, ids there of volume and volume
-        group, by the names in ReplicationUnit.volumes; those are left out that
-        are missing
-    :ivar reason: what did not become as it should; empty if all did
+    :ivar volumes: if that is DESTINATION, the ids of its volumes on it, by
+        the names in ReplicationUnit.volumes; missing volumes are left out
+    :ivar reason: what failed; empty if nothing did
     :ivar outcome_unknown: the array that was to take over may have done so
-    :ivar copied: DESTINATION copies it to the other array
+    :ivar copied: DESTINATION replicates it to the other array
     """
 
     served_by: str
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it is served by DESTINATION, and as it should be."""
+        """Whether it is served by DESTINATION, and nothing failed."""
         return not self.reason
 
 
@@ -89,7 +89,7 @@ def sessions_of(array: Array, units: Iterable[ReplicationUnit]
 
 def look(array: Array, units: Iterable[ReplicationUnit]
          ) -> dict[str, replication.Session]:
-    """Read the sessions of units, within the full time for calls."""
+    """As ``sessions_of``, with a new deadline."""
     with array.deadline(fresh=True):
         return sessions_of(array, units)
 
@@ -97,7 +97,10 @@ def look(array: Array, units: Iterable[ReplicationUnit]
 def volumes_of(array: Array, units: Iterable[ReplicationUnit],
                sessions: Mapping[str, replication.Session]
                ) -> dict[str, dict[str, Ids]]:
-    """Ids of the volumes of units that are in the groups of the sessions."""
+    """Ids of the units' volumes that are in the groups of their sessions.
+
+    :returns: by key of the unit: by name in ReplicationUnit.volumes: the ids
+    """
     units = list(units)
     with array.deadline(fresh=True):
         found = array.replication.volumes_of(
@@ -112,7 +115,7 @@ def volumes_of(array: Array, units: Iterable[ReplicationUnit],
 
 
 def _same(first: int | None, second: int | None) -> int | None:
-    """The id that both are, or the one that the array tells."""
+    """The id if both agree or only one is known; None if they differ."""
     if None in (first, second):
         return first or second
     return first if first == second else None

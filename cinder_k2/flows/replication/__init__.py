@@ -12,15 +12,17 @@
 
 """Starting, changing and ending the replication of a volume group.
 
-``source_array`` is the array where Cinder has the volumes, ``target_array``
-the one that they are copied to; after a failover ``source_array`` is the one
-that took over. Volumes here always stay; only copies there are deleted, and no
-mapped ones. Data is never copied to ``source_array``: a session is started or
-resumed only while that is its source.
+``source_array`` is the array on which Cinder has the volumes, and
+``target_array`` the one that they are copied to; after a failover,
+``source_array`` is the array that was failed over to. Volumes on
+``source_array`` are never deleted; copies on ``target_array`` may be, unless
+they are mapped. Data is never copied to ``source_array``: a session is started
+or resumed only while that array is its source.
 
-Each function may be called again after an interruption. Names are taken with
-the mark of a copy (``naming.peer``) or without it: copies have it if the
-session was created here, and not if it was created there.
+Each function may be called again after an interruption. Names may be passed
+with or without the mark of a copy, the ``r`` in front (``naming.peer``):
+copies have it if the session was created on ``source_array``, but not if it
+was created on ``target_array``.
 """
 
 from cinder_k2.flows.replication.extend import extend

@@ -33,9 +33,10 @@ from cinder_k2 import rest
 class Copies:
     """The copies of volumes on the peer, and the group they are in.
 
-    :ivar group_name: name of the group there
-    :ivar names: of the copies
-    :ivar volumes: existing ones, by name: id, and id of the group
+    :ivar array: the peer
+    :ivar group_name: name of the group on the peer
+    :ivar names: names of the copies
+    :ivar volumes: the existing copies, by name: id, and id of the group
     """
 
     array: Array
@@ -51,9 +52,12 @@ class Copies:
     def look(cls, target_array: Array, marked: bool, group_name: str,
              volume_names: Collection[str], release: Release | None
              ) -> 'Copies':
-        """Find the existing copies. One call, and three for each volume.
+        """Find the copies, and check that they can be deleted.
 
-        :param release: tried where one is mapped
+        Two calls and one for each copy; more if one is mapped.
+
+        :param marked: whether copies have the mark
+        :param release: tried if one is mapped
         :raises StillMapped, ObjectInUse: one cannot be deleted
         """
         names = [copy_name(marked, name) for name in volume_names]
@@ -73,11 +77,11 @@ class Copies:
     @classmethod
     def in_group(cls, link: Link, group_name: str, names: Collection[str]
                  ) -> 'Copies':
-        """Find those that are in the group of that name. Two calls.
+        """Find the copies that are in the group of that name. Two calls.
 
-        If the array does not show the group of a volume, its name decides,
-        but not on an array that is its own peer: there Cinder may have a
-        volume with that name (REP-21).
+        If the array does not show the group of a volume, the volume's name
+        decides, but not if the array is its own peer: then a volume of Cinder
+        may have that name (REP-21).
         """
         array = link.target_array
         group = array.shown(lambda: array.volumes.find_group(group_name))
@@ -89,9 +93,9 @@ class Copies:
             if its == group or its is None and not link.is_own_peer})
 
     def check_unneeded(self) -> None:
-        """Check that no foreign snapshot has a copy. One call.
+        """Check that no foreign snapshot or view holds a copy. One call.
 
-        :raises ObjectInUse: some have; the text names them
+        :raises ObjectInUse: some do; the text names them
         """
         for group in {group for _, group in self.volumes.values()}:
             check_none(f'Volume group {self.group_name}, the copy on the '
@@ -146,10 +150,11 @@ def _in_words(array: Array, name: str) -> Iterator[None]:
 
 
 def check_none(what: str, names: Sequence[str]) -> None:
-    """Check that no objects have these names.
+    """Check that a volume group has no snapshots or views.
 
-    :param what: which volume group would have it
-    :raises ObjectInUse: some have; the text names them
+    :param what: the volume group, as subject of the message
+    :param names: names of its snapshots and views
+    :raises ObjectInUse: it has some; the text names them
     """
     if names:
         raise exceptions.ObjectInUse(
@@ -159,10 +164,11 @@ def check_none(what: str, names: Sequence[str]) -> None:
 
 def find_copies(array: Array, names: Collection[str], group_name: str
                 ) -> dict[str, tuple[int, int]]:
-    """Volumes by name: id, and id of the group. One call.
+    """Find volumes by their names. One call.
 
-    :param group_name: name of the group, for arrays that do not show it; one
-        more call then
+    :param group_name: name of their group, which is looked up in one more call
+        if the array does not show the group of a volume
+    :returns: by name: id, and id of the group
     :raises ReplicationError: there is no group of that name either
     """
     found = array.replication.volumes_of(names)
@@ -178,8 +184,9 @@ def find_copies(array: Array, names: Collection[str], group_name: str
 
 def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
                    ) -> None:
-    """Delete volumes: id, and id of the group, by name.
+    """Delete volumes of an array.
 
+    :param volumes: by name: id, and id of the group
     :raises StillMapped, ObjectInUse: the array must keep one
     """
     for name, (volume, group) in volumes.items():

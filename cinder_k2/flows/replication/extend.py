@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Extending a volume that is replicated."""
+"""Extending a replicated volume."""
 
 from collections.abc import Sequence
 import contextlib
@@ -105,11 +105,12 @@ class GrowOnce(engine.Step):
 
 
 class StartIdle(engine.Step):
-    """Start the session, with which the array may have to grow the copy.
+    """Start the session, and wait if the array has to grow the copy.
 
-    The volume cannot shrink again (VOL-2), so a refusal is not final then.
+    In that case a refused start is repeated for a while: the volume cannot
+    shrink again (VOL-2).
 
-    :raises ReplicationError: it runs, and the copy has not grown
+    :raises ReplicationError: the session runs, but the copy has not grown
     """
 
     def execute(self, array: Array, target_array: Array, finder: Finder,
@@ -128,7 +129,7 @@ class StartIdle(engine.Step):
             raise exceptions.ReplicationError(
                 f'Volume {copy.name} on the array at {target_array.address} '
                 f'has not grown to {size} KiB with its source: a failover '
-                'would cut it off. Extend it again.')
+                'would truncate it. Extend it again.')
 
 
 def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
@@ -138,13 +139,18 @@ def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
     The copy grows first: if the volume cannot, it still has the size that
     Cinder knows, and a copy may be larger. If an array refuses while the
     session is suspended (VOL-4), the request is repeated while it is idle,
-    after which everything is copied again. If the copy cannot be grown at all,
-    the volume is, and the array grows the copy when the session starts. After
-    a failover only the volume matters, and the other array may be lost.
+    after which everything is copied again. If the array does not grow the copy
+    even then, only the volume is grown, and the array grows the copy when the
+    session starts. After a failover only the volume matters, and the other
+    array may be lost.
 
     :param link: to the other array; None if it is known to be lost
+    :param names: of the session, from ``naming.session_names``
+    :param group: id of the volume group on ``source_array``
+    :param member: the volume, with its new size
     :raises RestError: also if the peer of a running session is lost
-    :raises ReplicationError: the session cannot run from here to there
+    :raises ReplicationError: the session cannot copy from ``source_array`` to
+        the other array, or the copy is missing or has not grown
     """
     with deadlines(source_array, link.target_array if link else None):
         finder, local = find(source_array, link, names, group)
@@ -162,7 +168,7 @@ def _grow(source_array: Array, member: Member) -> None:
 
 
 def _names(member: Member) -> list[str]:
-    """Names that a volume may have here, and its copy on the peer."""
+    """Names that a volume, or its copy on the peer, may have."""
     return [copy_name(marked, member.name) for marked in (False, True)]
 
 
@@ -172,7 +178,7 @@ def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
     try:
         if not _extend_suspended(finder, pair, copy, member):
             pair = finder.running(finder.local())
-            # To take back what was refused may have changed it.
+            # Undoing the refused extension may have changed its size.
             copy = _copy(finder, pair, member)
             _run(finder, pair, copy, member, StopSession(), GrowIdleCopy(),
                  GrowOnce(), StartIdle())
@@ -217,12 +223,12 @@ def _copy(finder: Finder, pair: SessionPair, member: Member
 
 def _came_true(finder: Finder, member: Member, copy: str,
                error: rest.RestError) -> bool:
-    """Whether the result is right after an extension with a failed call.
+    """Whether an extension has the right result although a call failed.
 
     :param copy: name of the copy
-    :raises ReplicationError: the session has not started again, because one
-        of the two has grown alone and cannot shrink (VOL-2), or the array is
-        busy
+    :raises ReplicationError: the session has not started again, because only
+        the volume or only its copy has grown and cannot shrink (VOL-2), or
+        because the array is busy
     """
     source, target = finder.source_array, finder.target_array
     with contextlib.suppress(rest.RestError), source.cleanup_deadline():
@@ -263,8 +269,8 @@ def _try_extend_copy(finder: Finder, local: ArraySession,
                     target_array.volumes.grow(
                         copy.volume, member.size, _names(member))
     except rest.RestError as error:
-        LOG.warning('Volume %(name)s has grown, but not yet what a failback '
-                    'will copy it to: %(error)s',
+        LOG.warning('Volume %(name)s has grown, but not yet the volume that a '
+                    'failback will copy it to: %(error)s',
                     {'name': member.name, 'error': error})
 
 

@@ -34,7 +34,7 @@ class ArraySession:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Its possible names: one created on the peer has the mark here."""
+        """Its possible names: it has the mark if the peer created it."""
         return (copy_name(True, self.session.name),
                 copy_name(False, self.session.name))
 
@@ -45,11 +45,11 @@ class ArraySession:
 
     @property
     def is_source(self) -> bool:
-        """Whether it was the source then."""
+        """Whether it was the source when last seen."""
         return self.session.role == replication.SOURCE
 
     def to(self, state: str) -> 'ArraySession':
-        """Bring it to a state (10.4). One call, none if it is in it."""
+        """Bring it to a state (10.4). One call, none if it has that state."""
         if self.state == state:
             return self
         session = self.array.replication.command(
@@ -61,7 +61,7 @@ class ArraySession:
     def wait(self, state: str) -> 'ArraySession':
         """Wait until it follows the other side (REP-8). Usually one call.
 
-        :raises ReplicationTimeout: it does not
+        :raises ReplicationTimeout: it is not in that state in time
         """
         return dataclasses.replace(self, session=self.array.replication.wait(
             self.session.id, state, names=self.names))
@@ -79,7 +79,8 @@ class ArraySession:
 class SessionPair:
     """Both arrays' records of a session; either may be missing.
 
-    :ivar near: that of the array where Cinder has the volumes
+    :ivar local: that of ``source_array``, which has Cinder's volumes
+    :ivar remote: that of ``target_array``
     """
 
     local: ArraySession | None
@@ -96,14 +97,14 @@ class SessionPair:
 
     @property
     def may_run(self) -> bool:
-        """Whether it copies from here to there, or could."""
+        """Whether it copies from local to remote, or could be started."""
         return bool(self.local and self.local.is_source
                     and self.remote and not self.remote.is_source
                     and self.remote.state == self.local.state)
 
     @property
     def is_open(self) -> bool:
-        """Whether hosts may be using the volumes there."""
+        """Whether hosts may be using the copies on ``target_array``."""
         return bool(self.remote
                     and self.remote.state == replication.FAILED_OVER)
 
@@ -113,12 +114,12 @@ class SessionPair:
             self.local.to(replication.IN_SYNC)
 
     def suspend(self) -> 'SessionPair':
-        """Suspend it if it copies from here. Two calls."""
+        """Suspend it if the local side is in sync. Two calls."""
         return SessionPair(*_suspend(self.local,
                                      self.remote)) if self.local else self
 
     def stop(self) -> 'SessionPair':
-        """Bring both to idle, from any state. Four calls if it runs."""
+        """Bring both sides to idle, from any state. Four calls if it runs."""
         pair = self._take_over()
         local, remote = pair.local, pair.remote
         if local and local.is_source:
@@ -128,10 +129,11 @@ class SessionPair:
         return SessionPair(local, remote)
 
     def _take_over(self) -> 'SessionPair':
-        """Bring targets to idle that have no source to do it.
+        """Bring to idle the targets that no source brings there.
 
-        The volumes here are opened to hosts first (REP-16), and a target
-        without its source can be stopped only by a failover (rows 6, 8).
+        A local target is failed over first, which opens its volumes to hosts
+        (REP-16). A remote target without a source can be stopped only by a
+        failover (rows 6 and 8 of section 10.4).
         """
         local, remote = self.local, self.remote
         if local and not local.is_source:
@@ -148,7 +150,10 @@ class SessionPair:
 
 def _stop_source(source: ArraySession, target: ArraySession | None
                  ) -> tuple[ArraySession, ArraySession | None]:
-    """Rows 4 and 5, with the waits of REP-15."""
+    """Stop a session from its source, with the waits of REP-15.
+
+    Rows 4 and 5 of section 10.4.
+    """
     source, target = _suspend(source, target)
     if source.state == replication.SUSPENDED:
         source = source.to(replication.IDLE)
@@ -166,7 +171,7 @@ def _suspend(source: ArraySession, target: ArraySession | None
 
 
 def _follow(side: ArraySession | None, state: str) -> ArraySession | None:
-    """Wait until a side follows the other; None if there is none."""
+    """Wait until a side follows the other; None if it does not exist."""
     if side is None or side.state == state:
         return side
     try:
@@ -177,11 +182,11 @@ def _follow(side: ArraySession | None, state: str) -> ArraySession | None:
 
 @dataclasses.dataclass(frozen=True)
 class Finder:
-    """Finds the sessions of a session.
+    """Finds both arrays' records of a session.
 
-    :ivar names: both, first that of the array where it was created
-    :ivar group: id of the volume group here. An array may be its own peer, and
-        then has both sessions (REP-21).
+    :ivar names: both names, first the one on the array that created it
+    :ivar group: id of the volume group on ``source_array``; needed because an
+        array that is its own peer has both records (REP-21)
     """
 
     source_array: Array
@@ -190,10 +195,10 @@ class Finder:
     group: int
 
     def local(self) -> ArraySession | None:
-        """The side here. One call.
+        """The session on ``source_array``. One call.
 
-        If the array does not show its group, it is found by its name, if that
-        is unique.
+        A session whose group the array does not show counts if no other
+        session has one of the names.
         """
         found = list(self.source_array.replication.find_many(
             self.names).values())
@@ -203,10 +208,13 @@ class Finder:
         return ArraySession(self.source_array, mine[0]) if mine else None
 
     def remote(self, local: ArraySession | None) -> ArraySession | None:
-        """The side there. No call if the other one runs, else one.
+        """The session on ``target_array``.
 
-        :raises ReplicationError: the session with its name there does not
-            belong to it
+        No call if the local one is a source in sync, else one.
+
+        :param local: what ``local`` returned
+        :raises ReplicationError: the session with its name on that array does
+            not belong to the local one
         """
         if self.target_array is None:
             return None
@@ -230,16 +238,16 @@ class Finder:
                                                        other)
 
     def pair(self) -> SessionPair:
-        """Both sessions. One call or two."""
+        """Both sides of the session. One call or two."""
         local = self.local()
         return SessionPair(local, self.remote(local))
 
     def running(self, local: ArraySession | None) -> SessionPair:
-        """Both sessions of a session that copies from here to there.
+        """Both sides of a session that copies from local to remote.
 
-        No call if it runs, else one.
+        No call if the local one is a source in sync, else one.
 
-        :raises ReplicationError: it does not, and could not
+        :raises ReplicationError: it does not copy, and could not be started
         """
         pair = SessionPair(local, self.remote(local))
         if not pair.may_run:
@@ -251,7 +259,7 @@ class Finder:
         return pair
 
     def is_marked(self, pair: SessionPair, group_name: str) -> bool:
-        """Whether copies have the mark. No call while there is a side."""
+        """Whether copies have the mark. One call if there is no session."""
         if pair.local:
             return pair.local.session.name == self.names[0]
         if pair.remote:

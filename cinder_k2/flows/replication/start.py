@@ -46,9 +46,10 @@ LOG = logging.getLogger(__name__)
 class SessionRequest:
     """The volume group to be replicated, with all its volumes.
 
-    :ivar session_name: its name here: without the mark if copies get it; with
-        the mark if the volumes are former copies that took over
-    :ivar group: id of the volume group
+    :ivar session_name: name of the session on ``source_array``: without the
+        mark if copies get it; with the mark if the volumes are former copies
+        that were failed over to
+    :ivar group: id of the volume group on ``source_array``
     :ivar members: all volumes in it
     """
 
@@ -108,7 +109,7 @@ def _delete_session(array: Array, name: str, group: int | None = None
                     ) -> None:
     """Delete an idle session by its name, if there is one.
 
-    :param group: do not delete that of another group
+    :param group: id of its volume group; a session of another group stays
     """
     found = array.replication.find(name)
     if found is not None and (None in (group, found.group)
@@ -141,7 +142,7 @@ class AddPeerVolumes(engine.Step):
                 array.replication.add_volume(session, member.volume, name)
             except rest.Refused as refusal:
                 if not refusal.repeats:
-                    # The object with that name there is foreign.
+                    # The object with that name on the peer is foreign.
                     del self._tried[name]
                 raise
 
@@ -187,13 +188,14 @@ class Start(engine.Step):
 def protect(request: SessionRequest, release: Release | None = None) -> None:
     """Replicate a volume group with all its volumes (10.3).
 
-    Two calls and one for each volume, two more at first. Leftovers of an
-    earlier replication of the group on the peer are deleted.
+    Two calls and one for each volume, and two more the first time. Leftovers
+    of an earlier replication of the group on the peer are deleted.
 
-    :param release: tried on leftovers of an earlier one, if mapped
-    :raises ArrayNotSupported: the arrays are no peers
-    :raises Refused: the array here creates no session, for example because it
-        does not reach the other (REP-19)
+    :param release: tried on leftovers if they are mapped
+    :raises ArrayNotSupported: the arrays are not peers, or ``source_array``
+        lacks the retention policy
+    :raises Refused: ``source_array`` creates no session, for example because
+        it does not reach the other array (REP-19)
     :raises StillMapped, ObjectInUse: leftovers of an earlier replication on
         the peer are in use
     """
@@ -209,9 +211,9 @@ def protect(request: SessionRequest, release: Release | None = None) -> None:
 
 
 def may_be_begun(request: SessionRequest) -> bool:
-    """Whether a failed attempt has left something. Up to four calls.
+    """Whether a failed start may have left something. Up to four calls.
 
-    Assumed if an array does not show it.
+    True if an array does not reply.
     """
     link = request.link
     try:
@@ -245,11 +247,11 @@ def _protect(request: SessionRequest, peer: int) -> None:
 def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
     """Delete leftovers of an earlier replication on the peer.
 
-    The peer could not be reached at that time.
+    The peer could not be reached when that replication ended.
 
-    :returns: whether another attempt makes sense. An array that is its own
-        peer (REP-21) has no leftovers, but may have Cinder's own volume under
-        such a name. No attempt makes sense while it cannot be reached.
+    :returns: whether another attempt makes sense. It does not while the peer
+        cannot be reached. An array that is its own peer (REP-21) has no
+        leftovers, but may have a volume of Cinder with the name of a copy.
     """
     source_array = request.link.source_array
     target_array = request.link.target_array
@@ -257,9 +259,9 @@ def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
         if (source_array.replication.of_group(request.group) is not None
                 or request.link.is_own_peer):
             return False
-        # Without leftovers, too: a session of an earlier attempt may have been
-        # taken over that had lost its other side. It was deleted with this
-        # attempt.
+        # Another attempt makes sense without leftovers, too: this one may have
+        # taken over a session of an earlier attempt that had lost its other
+        # side; the undo has deleted it.
         sweep(target_array, request.marked, request.session_name,
               request.group_name,
               [member.name for member in request.members], release)
@@ -276,13 +278,14 @@ def sweep(target_array: Array, marked: bool, session_name: str,
           group_name: str,
           volume_names: Collection[str], release: Release | None = None
           ) -> None:
-    """Delete leftovers on a peer whose other side is gone.
+    """Delete what an earlier replication has left on a peer.
 
-    Names are those of the objects to be replicated.
+    Its session on the other array is gone. The names are those of the
+    replicated objects, from which the names of the copies follow.
 
     :param marked: whether copies have the mark
     :param release: tried on the copies if one is mapped
-    :raises StillMapped, ObjectInUse: a copy is needed there
+    :raises StillMapped, ObjectInUse: a copy is in use on the peer
     :raises ReplicationError: something is left; the text names it
     """
     session = target_array.replication.find(copy_name(marked, session_name))

@@ -100,20 +100,23 @@ def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
               confirm: Confirm = lambda opened: None) -> bool:
     """End the replication of a volume group, from any state (REP-15).
 
-    The volumes here stay, open to hosts; the copies and their group are
-    deleted. While one of them is mapped, or has a snapshot, the replication
-    continues.
+    The volumes on ``source_array`` stay, open to hosts; the copies and their
+    group are deleted. If a copy is mapped or has a foreign snapshot, the
+    replication continues.
 
     :param link: to the other array; None if it is known to be lost. If that
-        cannot be reached, or the session is with yet another one, only this
-        array is cleaned up, and the leftovers there are logged.
+        array cannot be reached, or the session is with a third one, only
+        ``source_array`` is cleaned up, and the leftovers are logged.
     :param names: of the session, from ``naming.session_names``
-    :param group: id of the volume group here
+    :param group: id of the volume group on ``source_array``
+    :param group_name: name of that group
+    :param volume_names: names of all volumes in it
     :param release: tried on the copies if one is mapped
     :param confirm: called before anything is stopped, and before copies are
-        deleted; raises if these are active by now
-    :returns: whether all copies are gone, as far as the link shows
-    :raises StillMapped, ObjectInUse: a copy is needed there
+        deleted; raises if the copies are active by now
+    :returns: whether the other array was cleaned up, too
+    :raises StillMapped, ObjectInUse: a copy is in use, or views were made from
+        replication snapshots on ``source_array``
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
     """
@@ -137,10 +140,10 @@ def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
 def find(source_array: Array, link: Link | None, names: Sequence[str],
          group: int
          ) -> tuple[Finder, ArraySession | None]:
-    """The side of a session that is here, and a finder of the other one.
+    """A finder of a session, and its side on ``source_array``.
 
-    The other side is not looked for on another array than the link's: the
-    link's array may have another session with its id.
+    The finder looks for the other side only if the session is with the array
+    of the link. Otherwise that array may have another session with its id.
     """
     local = Finder(source_array, None, names, group).local()
     number = local.session.peer if local else None
@@ -150,7 +153,7 @@ def find(source_array: Array, link: Link | None, names: Sequence[str],
 
 
 def has_ended(source_array: Array, names: Sequence[str], group: int) -> bool:
-    """Whether a group has no session that copies, or could. One call.
+    """Whether a group has no session, or an idle one. One call.
 
     :param names: of the session, from ``naming.session_names``
     """
@@ -161,7 +164,7 @@ def has_ended(source_array: Array, names: Sequence[str], group: int) -> bool:
 def _look_there(finder: Finder, local: ArraySession | None, group_name: str,
                 volume_names: Collection[str], release: Release | None
                 ) -> tuple[SessionPair, Copies | None]:
-    """Find the copies on the peer; none if it is lost.
+    """Find both sessions, and the copies on the peer; None if it is lost.
 
     :raises StillMapped, ObjectInUse: a copy cannot be deleted
     """

@@ -34,9 +34,9 @@ Confirm = Callable[[bool], None]
 class Link:
     """Two arrays, one of which replicates to the other.
 
-    :ivar peer_address: management address of ``target_array``, as
+    :ivar peer_address: management address of ``target_array``, by which
         ``source_array`` may know it
-    :ivar backend_id: name of ``target_array``, if it does not
+    :ivar backend_id: name by which ``source_array`` may know it instead
     :ivar rpo: seconds, 60 or a multiple of 300 (REP-4)
     """
 
@@ -52,7 +52,9 @@ class Link:
         return self.source_array.system.id == self.target_array.system.id
 
     def number(self) -> int:
-        """Id of the peer record of ``target_array``. Usually no call.
+        """Id of the record that ``source_array`` has of ``target_array``.
+
+        Usually no call.
 
         :raises ArrayNotSupported: it has none
         """
@@ -63,7 +65,7 @@ class Link:
         """System id of ``target_array``. Usually no call.
 
         :raises ArrayNotSupported: ``source_array`` has no record of it
-        :raises PeerUnreachable: it does not reply
+        :raises PeerUnreachable: ``target_array`` does not reply
         """
         self.number()
         try:
@@ -71,11 +73,11 @@ class Link:
                 return self.target_array.system.id
         except rest.RestError as error:
             raise exceptions.PeerUnreachable(
-                f'The array at {self.target_array.address}, to which is to be '
-                f'replicated, does not answer: {error}') from error
+                f'The array at {self.target_array.address}, the replication '
+                f'target, does not answer: {error}') from error
 
     def is_number(self, number: int) -> bool:
-        """Whether that is the id of the record. Usually no call."""
+        """Whether ``number`` returns this id. Usually no call."""
         try:
             return number == self.number()
         except exceptions.ArrayNotSupported:
@@ -86,7 +88,7 @@ class Link:
 class Member:
     """A volume of the group.
 
-    :ivar volume: its id here
+    :ivar volume: its id on ``source_array``
     :ivar size: KiB
     """
 
@@ -101,13 +103,16 @@ def unmarked(name: str) -> str:
 
 
 def copy_name(marked: bool, name: str) -> str:
-    """Name of the copy of something."""
+    """Name of the copy of an object.
+
+    :param marked: whether copies have the mark
+    """
     return naming.peer(unmarked(name)) if marked else unmarked(name)
 
 
 @contextlib.contextmanager
 def deadlines(*arrays: Array | None) -> Iterator[None]:
-    """The deadline of each array; it applies to its own calls only."""
+    """Set the deadline of each array, which applies to its calls only."""
     with contextlib.ExitStack() as stack:
         for array in arrays:
             if array is not None:
@@ -116,7 +121,7 @@ def deadlines(*arrays: Array | None) -> Iterator[None]:
 
 
 def each(*actions: Callable[[], object]) -> None:
-    """Do all of them, even if some fail.
+    """Carry out all actions, even if some fail.
 
     :raises: the first error
     """

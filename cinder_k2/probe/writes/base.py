@@ -39,7 +39,7 @@ class Checks:
     def _read(self, resource: str, part: str) -> dict[str, Any]:
         """Return an object as a search by its name shows it.
 
-        :raises findings.Skip: it does not
+        :raises findings.Skip: the search does not find it
         """
         key, name = tokens.KEYS[resource], self._name(part)
         answer = self._get(resource, '', (key, name))
@@ -74,7 +74,7 @@ class Checks:
     def _seen_to_take(self, *change: Any) -> None:
         """Make a change that serves as the control of another one.
 
-        :raises findings.Skip: it is not carried out
+        :raises findings.Skip: the change is not carried out
         """
         finding = self._takes(*change)
         if finding.result != findings.CONFIRMED:

@@ -31,7 +31,7 @@ class Initiators(base.Checks):
 
     @checks('INI-5')
     def in_another_case(self) -> Finding:
-        """It is also refused in different case."""
+        """An initiator of another host is also refused in different case."""
         self._made.initiator()
         return refused(self._make('host_iqns', self._made.initiator_body(
             'I1', 'h2')))

@@ -64,12 +64,12 @@ class DeferredTestCase(recorded.RecordedTest):
 class RecordedDeferredTest(DeferredTestCase):
 
     def assert_recorded(self, note):
-        """The group records this, and keeps the rest of its text."""
+        """Assert that the group has this note, and keeps its other text."""
         self.groups.update.assert_called_once_with(
             3, names=['cvg-1'], description=a_group(note).description)
 
     def defer(self, names=(), **backing):
-        """Hide a volume or view of group 3."""
+        """Defer the deletion of a volume or view of group 3."""
         self.deferred.defer_volume(
             objects.ArrayVolume(group=3, **backing),
             deferred_deletion.Needs(a_group(), self.live), names)
@@ -116,7 +116,8 @@ class RecordedDeferredTest(DeferredTestCase):
         error = self.raised(exceptions.ObjectInUse, self.defer, volume=7)
         self.assertEqual(
             'Volume group cvg-1 has clones, and the array accepts no note in'
-            ' its description that the source is deleted: it cuts it off',
+            ' its description that the source is deleted: it truncates the '
+            'note',
             str(error))
         self.assertEqual([], self.calls('volumes'))
 
@@ -175,7 +176,7 @@ class RecordedDeferredTest(DeferredTestCase):
             [SNAPSHOT, view, theirs])
         self.assertEqual(
             f'{TAKEN.ref} is needed by objects that Cinder did not make, or '
-            'has given up: vg:theirs. Delete them on the array first.',
+            'no longer manages: vg:theirs. Delete them on the array first.',
             str(error))
         self.groups.get.assert_called_once_with(3)
 
@@ -203,7 +204,7 @@ class NeedsTest(unittest.TestCase):
         ('', rest.Snapshot(6, short_name='theirs'), False))
     @ddt.unpack
     def test_will_be_purged(self, note, sibling, will):
-        """By the deletion of a clone that is alive."""
+        """The deletion of a clone that still exists will purge the group."""
         needs = deferred_deletion.Needs(
             a_group(note), [rest.Snapshot(5, short_name='ccs-1'), sibling])
         self.assertIs(will, bool(needs.will_be_purged))
@@ -288,7 +289,7 @@ class NeedsOfVolumeTest(DeferredTestCase):
         self.assertNotIn('ccs-2', str(error))
 
     def test_foreign_snapshot_without_an_image(self):
-        """It was taken before the volume came."""
+        """It was taken before the volume was moved into the group."""
         self.live = [self.HIDDEN, self.THEIRS]
         self.holds(self.HIDDEN)
         self.assertIsNotNone(self.look(self.OWN)[0])
@@ -311,7 +312,7 @@ class NeedsOfVolumeTest(DeferredTestCase):
         self.assertIsNone(self.look(backing)[0])
 
     def test_view_where_the_array_shows_no_sources(self):
-        """Then it is asked for those of this source."""
+        """The array is then queried for snapshots of this view."""
         backing = objects.ArrayVolume(group=3, view=9, parent=5)
         hidden = dataclasses.replace(self.HIDDEN, source=None)
         self.client.snapshots.search.side_effect = (

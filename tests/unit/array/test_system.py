@@ -44,7 +44,7 @@ class SystemTest(base.BaseTestCase):
         array = self.array(*[{'rest_api_version': version}] * 2)
         array.check()
         array.check()
-        self.assertEqual(1, self.log.output.count('tells its REST API'))
+        self.assertEqual(1, self.log.output.count('reports its REST API'))
 
     @ddt.data('2.1.9', '1.0', '2', '2.1.99.7', '0')
     def test_old_version_is_refused(self, version):

@@ -64,8 +64,8 @@ class ArgumentsTest(testtools.TestCase):
         with mock.patch.dict(sys.modules, {'cinder': None}):
             status, _, error = self.run_main(former)
         self.assertEqual(1, status)
-        self.assertIn(f'k2-admin: warning: {former} is deprecated, its name '
-                      f'is {now} now\n', error)
+        self.assertIn(f'k2-admin: warning: {former} is deprecated; use '
+                      f'{now} instead\n', error)
         self.assertIn('Cinder is not installed here', error)
 
     def test_version(self):

@@ -116,7 +116,7 @@ class SearchTest(Case):
             self.array.query(number)['name'] for number in (0, 1)])
 
     def test_no_time_left(self):
-        """Each of them has one deadline for all its pages."""
+        """No read starts once the deadline has passed."""
         groups = self.make()
         for ask in (groups.count, groups.find, groups.search):
             with self.client.deadline(0), self.assertRaises(
@@ -197,7 +197,7 @@ class ReplyTest(Case):
 
     def test_message_says_why(self):
         with self.assertRaisesRegex(rest.BadReply,
-                                    "no use in the reply: its id is 'x'"):
+                                    "unusable reply: its id is 'x'"):
             self.make().one({'id': 'x'}, POST)
 
     def test_hits(self):

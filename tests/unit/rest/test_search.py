@@ -635,7 +635,7 @@ class ByIdTest(Case):
                 *[scripted.Reply(200, body)] * 8, works=['reads:snapshots'])
             with self.assertRaisesRegex(
                     rest.BadReply,
-                    "no use in the reply: its id is 'x'") as caught:
+                    "unusable reply: its id is 'x'") as caught:
                 client.snapshots.get(2)
             self.assertEqual(('/snapshots/2', 200), (
                 caught.exception.path, caught.exception.status))

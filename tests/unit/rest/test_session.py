@@ -191,7 +191,7 @@ class ReadTest(Case):
         self.make(FOUND)
         with self.client.deadline(30):
             self.clock.sleep(30)
-            with self.assertRaisesRegex(rest.Unreachable, '30 seconds'):
+            with self.assertRaisesRegex(rest.Unreachable, '30 s has passed'):
                 self.volumes.get(31)
         self.volumes.find(name='vol-1')
 
@@ -203,7 +203,7 @@ class ReadTest(Case):
         return self.clock.now - before
 
     def test_outage_ends_a_call_early(self):
-        """Also under a deadline inside, shorter, longer or fresh."""
+        """Also under an inner deadline: shorter, longer or fresh."""
         self.make(*[UNSENT] * 500)
         for inner in ({}, {'seconds': 20}, {'seconds': 500},
                       {'seconds': 20, 'fresh': True}):
@@ -231,7 +231,7 @@ class ReadTest(Case):
         self.array.script.clear()
 
     def test_no_outage_while_the_array_accepts_connections(self):
-        """Each reply, and each reset, begins it anew."""
+        """Each reply, and each reset, restarts the time of the outage."""
         for reached in (AWAY, LOST):
             self.make(*[reached, UNSENT] * 500)
             with self.client.deadline(60, outage=12):
@@ -405,7 +405,7 @@ class CreateTest(Case):
     def test_409_on_a_repeat_but_no_object(self):
         self.make(LOST, ABSENT, USED, *[ABSENT] * 5)
         with self.assertRaisesRegex(
-                rest.BadReply, 'that it did it, but does not show') as caught:
+                rest.BadReply, 'as done, but does not show') as caught:
             self._create()
         self.assertEqual(('POST', '/volumes'), (
             caught.exception.method, caught.exception.path))

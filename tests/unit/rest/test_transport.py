@@ -280,7 +280,7 @@ class FailureTest(Case):
             rest.CertificateError, 'has the SHA-256 bb',
             requests.exceptions.SSLError(urllib3.exceptions.SSLError(
                 'Fingerprints did not match. got "bb"')))
-        self.assertIn('someone is in between', error.advice)
+        self.assertIn('the connection may be intercepted', error.advice)
 
 
 class LogTest(Case):

@@ -223,7 +223,7 @@ class TargetTest(Case):
         self.assertEqual('mars', self.host('mars')[0])
 
     def test_failover_to_the_active_array(self):
-        """It moves the volumes that an earlier failover left."""
+        """It moves the volumes that an earlier failover left behind."""
         self.every.activate('moon')
         self.assertEqual('moon', self.host('moon')[0])
         self.over.assert_called_once()
@@ -349,7 +349,7 @@ class FailoverReplicationTest(Case):
         self.rows.is_failing_over.return_value = True
         group, volumes = self.move()
         self.assertEqual({'replication_status': 'error'}, group)
-        self.assertIn('is at work',
+        self.assertIn('is in progress',
                       volumes[0]['replication_extended_status'])
         self.over.assert_not_called()
 

@@ -76,7 +76,7 @@ class AttachTest(connecting.ConnectingCase):
             self.volume, locks.ATTACH_LOCK_TIMEOUT)
 
     def test_host_that_another_service_has_shared(self):
-        """Threads of this service need not wait: it stays."""
+        """Operations that wait may enter at once: the host will not change."""
         self.hold.is_alone = False
         self.journal.record(self.resolver.find, 'find')
         self.attaching.initialize_connection(self.volume, dict(CONNECTOR))
@@ -115,7 +115,7 @@ class AttachTest(connecting.ConnectingCase):
     @ddt.data((False, 1, False), (True, 0, False), (False, 0, True))
     @ddt.unpack
     def test_mappings_that_may_be_kept(self, multiattach, at, early):
-        """Nobody would remove a new host after a failure."""
+        """The host is shared late, so that a failed attach can remove it."""
         self.volume.multiattach = multiattach
         self.users.at.return_value = at
         self.connect(self.volume)
@@ -138,8 +138,8 @@ class AttachTest(connecting.ConnectingCase):
         error = self.assertRaises(exceptions.ObjectRenamed,
                                   self.verify_volume, self.volume)
         self.assertEqual(
-            'What was to be attached is not /volumes/6 on the array any '
-            'more, as it was when its attachment began; try again.',
+            'The volume to be attached is no longer /volumes/6 on the array, '
+            'as it was when the attach began; try again.',
             str(error))
 
     def test_object_without_a_row(self):
@@ -193,7 +193,7 @@ class AttachTest(connecting.ConnectingCase):
                 'auth_method', 'auth_username', 'auth_password')))
 
     def test_host_is_held_exclusively_to_be_created(self):
-        """Without another service, then without other threads."""
+        """First without another service, then without other threads, too."""
         self.attach.side_effect = [hosts.MustBeAlone, hosts.MustBeAlone,
                                    hosts.Attached(lun=8)]
         found = self.connect(self.volume)
@@ -283,7 +283,7 @@ class FailedAttachTest(connecting.ConnectingCase):
         self.assertEqual('-cleanup_deadline', self.events[-1])
 
     def test_volume_is_unmapped_from_a_host_group(self):
-        """The mapping stays if other members of the group use the volume."""
+        """No other member of the group uses the volume."""
         self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
         self.holders.group_of.return_value = GROUP

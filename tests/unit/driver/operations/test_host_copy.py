@@ -190,7 +190,7 @@ class CopyTest(HostCopyCase):
             for event in [*ATTACHED, *FAILED]], self.events)
 
     def test_look_after_a_failed_copy_fails(self):
-        """Both are unmapped, and the error of the copy counts."""
+        """Both are unmapped, and the error of the copy is raised."""
         self.copy_volume.side_effect = OSError('full')
         self.array.identity.is_current.side_effect = rest.Refused('HTTP 400')
         self.assertRaises(OSError, self.copies.copy, SOURCE, TARGET, 1)
@@ -286,5 +286,5 @@ class CommandTest(HostCopyCase):
         with self.assertLogs(host_copy.LOG.logger, 'ERROR') as logs:
             self.assertRaises(exceptions.CopyTimeout, self.copies.copy,
                               SOURCE, TARGET, 1)
-        self.assertIn('Process 77 still copies', logs.output[0])
+        self.assertIn('Process 77 is still copying', logs.output[0])
         self.assertEqual(FAILED, self.events[-len(FAILED):])

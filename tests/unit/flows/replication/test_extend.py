@@ -45,7 +45,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assert_replicated(1)
 
     def test_a_copy_that_the_array_grows(self):
-        """VOL-4: it cannot be grown, but does with its source."""
+        """VOL-4: the copy only grows together with its source."""
         self.b.control.set_behaviors(grow_copies_at_start=True)
         self.extend()
         self.assert_replicated(2)
@@ -57,7 +57,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assert_replicated(1)
 
     def test_a_refusal_of_an_array_that_grows_copies(self):
-        """It is final: the array would not grow it by itself, either."""
+        """The refusal is final: this array does not grow copies by itself."""
         self.extend()
         self.b.control.add_fault(kind='status', status=400, method='PATCH',
                                  path='volumes/*', times=99)
@@ -89,7 +89,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assertEqual([2, 1], self.sizes())
 
     def start_refused(self, times):
-        """Once the volume has grown alone."""
+        """Have starts refused once the volume has grown without its copy."""
         self.b.control.set_behaviors(grow_copies_at_start=True)
         grow, faults = self.here.volumes.grow, [{
             'kind': 'status', 'status': 400, 'method': 'PATCH',
@@ -108,7 +108,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.assert_replicated(2)
 
     def test_a_start_that_is_refused(self):
-        """Both sizes are told, and it can be extended again."""
+        """The error has both sizes, and another extension succeeds."""
         self.start_refused(times=9999)
         began = self.clock.monotonic()
         error = self.assertRaises(exceptions.ReplicationError, self.extend)
@@ -140,8 +140,8 @@ class ExtendTest(pair.Tidy, pair.PairTest):
                                       self.extend)
         self.assertEqual(
             f'Volume {pair.COPY} on the array at b.example.org has not grown '
-            f'to {2 * pair.GIB} KiB with its source: a failover would cut it '
-            'off. Extend it again.', str(error))
+            f'to {2 * pair.GIB} KiB with its source: a failover would '
+            'truncate it. Extend it again.', str(error))
 
     def test_volume_cannot_grow(self):
         self.here.client.volume_groups.update(self.group, quota=pair.GIB)
@@ -162,7 +162,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
 
     @ddt.data(*range(1, 7))
     def test_array_is_lost(self, calls):
-        """It is unknown what it has done; the next extension does the rest."""
+        """The next extension does what the lost array may not have done."""
         self.a.control.add_fault(kind='reset', path='*', after=calls)
         with contextlib.suppress(*pair.ERRORS):
             self.extend()
@@ -233,7 +233,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
               {'kind': 'reset', 'commit': 'before'},
               {'kind': 'status', 'status': 502, 'commit': 'after'})
     def test_no_reply_about_the_copy_after_a_failover(self, fault):
-        """It is repeated, as its name shows that it is the same volume."""
+        """The request is repeated: by its name it is still the same volume."""
         self.tell(self.there, 'failed_over')
         self.swap()
         self.a.control.add_fault(method='PATCH', path='volumes/*', times=1,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Replication is started, with faults at any call."""
+"""Links: to which array another one replicates."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from tests.unit.flows.replication import pair
 
 
 class LinkTest(pair.PairTest):
-    """The array to which another one replicates."""
+    """The link from one array to another."""
 
     def test_target(self):
         self.assertEqual(self.there.system.id, self.link.target())
@@ -34,15 +34,15 @@ class LinkTest(pair.PairTest):
         error = self.assertRaises(exceptions.PeerUnreachable,
                                   self.link.target)
         self.assertLess(self.clock.monotonic() - begun, 20)
-        self.assertIn('The array at b.example.org, to which is to be '
-                      'replicated, does not answer: ', str(error))
+        self.assertIn('The array at b.example.org, the replication target, '
+                      'does not answer: ', str(error))
 
     def unknown(self):
         return dataclasses.replace(self.link, peer_address='elsewhere',
                                    backend_id='nobody')
 
     def test_target_without_a_record(self):
-        """It is not even asked."""
+        """No request is sent to it."""
         self.assertRaises(exceptions.ArrayNotSupported, self.unknown().target)
         self.assertEqual({'a'}, {call[0] for call in self.trouble.calls})
 
