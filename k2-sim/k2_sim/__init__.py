@@ -13,7 +13,7 @@
 """A simulated array that answers the K2 REST API, version 2.
 
 An independent reading of the API: nothing here imports the driver's
-packages, and they import nothing of this one.
+packages, and they import nothing from this one.
 """
 
 from k2_sim.access.users import Flex

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The simulated array: a core without any input or output of its own."""
+"""The simulated array, independent of how requests reach it."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -77,10 +77,10 @@ from k2_sim.state import reused_ids
 from k2_sim.state import store as store_module
 
 LOG = logging.getLogger(__name__)
-# How often one request may need further calls to peers or copies.
+# How often a request is tried again after further peer calls or copies.
 _MAX_CALLS = 4
-# Seconds that the reply to another array's wrong password is held back at
-# most: arrays wait 5 seconds for each other, and hold a lock meanwhile.
+# The longest delay, in seconds, of the reply to a wrong password of another
+# array: arrays wait 5 seconds for each other, and hold a lock meanwhile.
 _PEER_PENALTY = 1.0
 # Paths that may have to wait for files, besides the control API.
 _WITH_COPIES = ('/snapshots', '/replication/sessions')
@@ -88,19 +88,20 @@ T = TypeVar('T')
 
 
 class Array:
-    """One simulated array, safe for threads.
+    """One simulated array; thread-safe.
 
     profile: k2 (no thin clones), sdp, or known (refuses requests that are
     not known to work on every array). store: path of its SQLite file, or
-    None to keep the state in memory only. clock: the time of the array, real
-    if not given. seed: makes random numbers repeatable. name, portals,
+    None to keep the state in memory only. clock: the array's clock, real time
+    by default. seed: makes random numbers repeatable. name, portals,
     wan_addresses and capacity (KiB), or equipment in place of all of them,
     apply only to a new state. role: the role of login; users: further
     accounts. control_user: the only account of the control API; None allows
     all accounts of the array. flex: access as through the cloud manager.
-    behaviors: those that differ from the profile. seeding: objects of a new
-    state, until it is reset. contents: the files of volumes, not shared with
-    other arrays; None means that tokens stand for data.
+    behaviors: those that differ from the profile. seeding: objects that a new
+    state has from the start; a reset removes them. contents: the files of
+    volumes, not shared with other arrays; None means that tokens stand for
+    data.
 
     Raises StateError when the state cannot be used or belongs to an array
     of another profile, ValueError for an unknown profile or role, ApiError
@@ -175,7 +176,7 @@ class Array:
             lock, data_store, scanner)
 
     def _reuse_ids(self) -> None:
-        """Reuse ids that nothing refers to any more (OBJ-7)."""
+        """Set up the reuse of ids that nothing refers to any more (OBJ-7)."""
         self.store.reused_id = reused_ids.ReusedIds(
             self.store, self.behaviors, self._visibility.knows,
             {'volumes': self.core.io.retire,
@@ -188,22 +189,22 @@ class Array:
 
     @property
     def is_open(self) -> bool:
-        """Whether peers can reach it."""
+        """Whether peers can reach the array."""
         return self.links.is_open
 
     @property
     def profile(self) -> str:
-        """Its kind."""
+        """The name of the array's profile."""
         return self.core.profile
 
     @property
     def behaviors(self) -> profiles.Behaviors:
-        """Choices between two ways that a rule allows."""
+        """How the array behaves where sources disagree or arrays differ."""
         return self.core.behaviors
 
     @property
     def store(self) -> store_module.Store:
-        """Its rows; hold the lock."""
+        """The array's rows; callers must hold the lock."""
         return self.core.store
 
     @property
@@ -213,29 +214,31 @@ class Array:
 
     @property
     def clock(self) -> clock_module.Clock:
-        """Its time."""
+        """The array's clock."""
         return self.core.clock
 
     def _behaviors(self, profile: str) -> profiles.Behaviors:
-        """The behaviors of the profile, with those given at the start."""
+        """The profile's behaviors, changed by those of the constructor."""
         behaviors = profiles.behaviors_of(profile)
         behaviors.change(self._choices)
         return behaviors
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
-        """The token of a volume or an image in a view that is written to.
+        """The token of a volume, or of its image in a view, for writing.
 
-        No other row has it, its file is as long as the row is large, and
-        both are on disk. live: from now on initiators write to the file
-        (see Contents.live). Call it without the array's lock. Raises
-        ApiError (404, 400), StateError, and TypeError without contents.
+        No other row has the token, its file is at least as long as the row
+        is large, and both are on disk. live: from now on initiators write
+        to the file (see Contents.live). Callers must not hold the array's
+        lock. Raises ApiError (404, 400), StateError, and TypeError without
+        contents.
         """
         return self.core.data_store.own(resource, number, live)
 
     def reset(self) -> None:
         """Reset to factory state, and to the initial behaviors.
 
-        The equipment is the initial one, too, and ids restart.
+        The equipment is the initial one again, with its peers, and ids
+        restart.
         """
         self.outages.end()
         with self.lock:
@@ -253,15 +256,15 @@ class Array:
         self.core.data_store.sweep()
 
     def save(self) -> archive_module.Archive:
-        """The whole state as it is now; behaviors and faults are not in it."""
+        """The whole current state, without behaviors and faults."""
         with self.lock:
             return archive_module.of(self.store, self.profile)
 
     def restore(self, archive: archive_module.Archive) -> None:
-        """Replace the state by a saved one, as archive.read() gives it.
+        """Replace the state with a saved one, as archive.read() returns it.
 
-        It has no data: files that exist under the saved tokens are used as
-        they are now, all other volumes read as zeros.
+        A saved state has no data: files that exist under its tokens are used
+        as they are now, and all other volumes read as zeros.
         """
         self.outages.end()
         with self.lock:
@@ -279,7 +282,7 @@ class Array:
     def serve(self, data_plane: data_planes.DataPlane) -> data_planes.Exports:
         """Export mapped volumes to initiators, until the array is closed.
 
-        Takes ownership of the data plane; gives its exports. Raises
+        Takes ownership of the data plane, and returns its exports. Raises
         DataPlaneError on failure, and TypeError without contents.
         """
         self._publisher = publisher_module.Publisher(self.core, data_plane)
@@ -311,12 +314,12 @@ class Array:
         """The reply to one request, and how to deliver it.
 
         address: the caller's; each has its own count of wrong passwords.
-        may_pause: whether to serve others in between (see is_long); the
-        caller must not hold the lock.
+        may_pause: whether other requests may be served during a long read
+        (see is_long); the caller must not hold the lock then.
 
-        For adapters: wait for exchange.commit as settled() does, and sleep
-        exchange.delay, both inside the block, so that the journal counts
-        the request as running meanwhile.
+        Adapters must wait for exchange.commit and exchange.publication as
+        settled() does, and sleep exchange.delay, both inside the block, so
+        that the journal counts the request as running meanwhile.
         """
         request = Request(
             method.upper(), urllib.parse.unquote(path), query,
@@ -362,9 +365,10 @@ class Array:
             exchange, commit=commit, publication=publication)
 
     def body_limit(self, path: str, headers: Mapping[str, str]) -> int:
-        """The most bytes of a body that are worth reading.
+        """The number of bytes of a body to read at most.
 
-        None of a caller without valid credentials, who is refused anyway.
+        0 for a caller of an API without valid credentials, who is refused
+        anyway.
 
         path is as in the URL; header names are in lower case.
         """
@@ -382,7 +386,10 @@ class Array:
         return messages.LARGEST_BODY
 
     def _aside(self, request: Request) -> Exchange | None:
-        """The exchange, if the request is not for the API of the array."""
+        """The exchange of a request to the control API or the console.
+
+        None for a request to the API of the array.
+        """
         if control_api.serves(request.path):
             response = _replied(request, lambda: self._controlled(request))
             return Exchange(response, self._penalty(request, response.status))
@@ -406,9 +413,9 @@ class Array:
         return users.authenticate(header)
 
     def _penalty(self, request: Request, status: int) -> float:
-        """Seconds to hold back the reply to a wrong password.
+        """The delay, in seconds, of the reply to a wrong password.
 
-        None where there was no password: clients first ask without one.
+        0 if there was no password: clients first ask without one.
         """
         if status != 401 or not request.headers.get('authorization'):
             return 0.0
@@ -479,11 +486,11 @@ class Array:
             raise
 
     def _ended(self, answer: Response | slices.Slices[Response]) -> Response:
-        """The reply, giving the lock to others while it is a long read."""
+        """The reply; a long read releases the lock between its slices."""
         if isinstance(answer, Response):
             return answer
         while True:
-            # Long reads together have half of the time.
+            # All long reads together take at most half of the time.
             with self._long_reads:
                 with self.lock:
                     has_ended = answer.next_slice()
@@ -495,7 +502,7 @@ class Array:
 
     def _carry_out(self, context: request_context.RequestContext,
                    action: Callable[[], T]) -> T:
-        """The result, after the calls and copies that it needs."""
+        """The result of an action, after the calls and copies it needs."""
         try:
             with self.lock:
                 return action()
@@ -504,7 +511,7 @@ class Array:
 
     def _resolve(self, context: request_context.RequestContext,
                  action: Callable[[], T]) -> T:
-        """Make the pending calls and copies, and carry it out again."""
+        """Make the pending calls and copies, and repeat the action."""
         with contextlib.ExitStack() as until:
             until.callback(self.core.data_store.end, context)
             for _ in range(_MAX_CALLS):
@@ -553,7 +560,7 @@ class Array:
             self.store, self.behaviors, self.clock, context=context)))
 
     def is_long(self, method: str, path: str, query: str) -> bool:
-        """Whether a request reads so much that others should have turns.
+        """Whether a request reads so much that it is served in slices.
 
         path and query are as in the URL.
         """
@@ -576,7 +583,7 @@ class Array:
 
 
 def _is_of_peer(path: str) -> bool:
-    """Whether another array sends such a request."""
+    """Whether requests to a path come from other arrays."""
     return path in (peering.PATH, peering.DATA_PATH)
 
 

@@ -55,7 +55,10 @@ class Clock:
         self._shift += seconds
 
     def not_before(self, moment: float) -> None:
-        """Advance it to a time that it must have reached already."""
+        """Advance the clock to a moment, unless that has passed already.
+
+        moment: seconds since the epoch.
+        """
         behind = moment - self.time()
         if behind > 0:
             self.advance(behind)

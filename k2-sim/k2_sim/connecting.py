@@ -27,8 +27,8 @@ def connect(first: array_module.Array,
     """Make two arrays of this process peers; one alone is its own peer.
 
     hosts: the addresses by which the peers know them (mgmt_host), by
-    default the array's name with .example.org. The records belong to the
-    equipment; arrays that are peers already are reconnected.
+    default the array's name with .example.org. The peers' records belong to
+    the equipment; arrays that are peers already are reconnected.
     """
     other = second or first
     network = first.links.transport.network or other.links.transport.network

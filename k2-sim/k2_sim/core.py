@@ -33,11 +33,11 @@ from k2_sim.state import store as store_module
 class Core:
     """The state of one array, its data, its clock, and its monitors.
 
-    lock: held while rows are read or changed, and never while another array
-    is waited for. io: counters of data transfers for statistics.
-    contents: the files of volumes, if there are any. has_maintenance: what
-    is due is done in the background, so that no request has to. closed: its
-    peers cannot reach the array.
+    lock: held while rows are read or changed, and never while waiting for
+    another array. io: counters of data transfers for statistics.
+    contents: the files of volumes, if there are any. has_maintenance: a
+    background task does what is due, so that requests need not. closed:
+    peers cannot reach the array any more.
     """
 
     profile: str
@@ -56,7 +56,7 @@ class Core:
     closed: bool = False
 
     def scope(self, role: str = 'admin') -> base.Scope:
-        """The rows as a user of a role sees and changes them."""
+        """The rows as a user with a role sees and changes them."""
         return base.Scope(
             self.store, self.behaviors, self.clock, role,
             context=request_context.RequestContext(self.contents))

@@ -41,8 +41,8 @@ class Vlan:
 class Interface:
     """A data port of a node, or two of them as a link aggregate (lag).
 
-    addresses: IP addresses, each with a prefix length or without one, for
-    that of net_of(). node counts from 1, mtu is in bytes.
+    addresses: IP addresses, each with or without a prefix length; net_of()
+    has the default. node counts from 1, mtu is in bytes.
     """
 
     node: int
@@ -148,7 +148,7 @@ def repeated(interfaces: Iterable[Interface]) -> str:
 def net_of(address: str) -> tuple[str, str]:
     """IP address and network mask, as system/net_ips shows them.
 
-    Without a prefix length it is 24 for IPv4 and 64 for IPv6. Raises
+    The default prefix length is 24 for IPv4 and 64 for IPv6. Raises
     ValueError for an invalid address.
     """
     if '/' not in address:

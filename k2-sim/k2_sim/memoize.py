@@ -10,22 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What functions of a text return, remembered for texts that come again."""
+"""Caches the results of functions of one text."""
 
 from collections.abc import Callable
 import functools
 from typing import TypeVar
 
 T = TypeVar('T')
-# Characters; clients may send as many as they like.
+# Characters. Longer texts are not cached: clients may send texts of any
+# length.
 _LONGEST = 500
 
 
 def short(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Remember the results of a function for the last ``most`` short texts.
+    """Cache the results of a function for the last ``most`` short texts.
 
-    It has to return the same for the same text, and nothing that changes.
-    Long texts, and those that it refuses, are not kept.
+    The function must be pure, and its results immutable. Texts of more than
+    500 characters, and those for which it raises an error, are not cached.
     """
     def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
         known = functools.lru_cache(most)(function)

@@ -25,11 +25,11 @@ import msgspec
 
 from k2_sim import errors
 
-# Seconds; a session that takes longer to start does not (REP-6).
+# Seconds; the start of a session that takes longer is refused (REP-6).
 START_LIMIT = 60
-# Of any number among the behaviors; of seconds, more than 30 years.
+# The largest number of any behavior; in seconds, more than 30 years.
 _LARGEST = 10 ** 9
-#: The values of those behaviors that have few.
+#: The values of those behaviors that allow only a few.
 CHOICES: dict[str, tuple[Any, ...]] = {
     'failed_over_from': ('any', 'in_sync', 'suspended'),
     'create_reply': ('object', 'empty'),
@@ -45,95 +45,101 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 class Behaviors:
     """The behaviors of one array.
 
-    thin_clones: POST /volumes knows the fields of a thin clone (CLN-5), and
-        snapshots show num_of_clones.
-    ignore_clone_fields: without thin clones their fields are passed over in
-        silence, in place of a refusal (CLN-5).
+    thin_clones: POST /volumes accepts the fields of a thin clone (CLN-5),
+        and snapshots show num_of_clones.
+    ignore_clone_fields: without thin_clones, their fields are silently
+        ignored instead of refused (CLN-5).
     clones_movable: a thin clone may move to another group (CLN-7).
-    delete_host_with_initiators: its initiators go along (HST-3).
-    delete_host_in_group: a host need not leave its group first (HST-4).
+    delete_host_with_initiators: deleting a host deletes its initiators, too
+        (HST-3).
+    delete_host_in_group: a member of a host group can be deleted (HST-4).
     snapshot_patch: PATCH /snapshots is offered (SNP-10).
-    host_group_rename: PATCH name of a host group is offered (HGR-2).
-    sequences: X-K2-Sequence is known; otherwise it is ignored (SEQ-1).
+    host_group_rename: PATCH of the name of a host group is offered (HGR-2).
+    sequences: X-K2-Sequence is supported; otherwise it is ignored (SEQ-1).
     bulk: resources with /__bulk, or '*' for all of them (BLK-1).
-    rest_api_version, state: as system/state shows them (ERR-6); any words.
+    rest_api_version, state: as system/state shows them (ERR-6); any text.
     degraded: system/state says that functions are degraded.
     statistics: stats/* is offered; otherwise it is not found.
     page_size: the default of __limit.
     single_envelope: GET of one object answers with an envelope (OBJ-2).
-    create_status: 201 or 200 to POST (OBJ-4).
+    create_status: 201 or 200, the status of the reply to POST (OBJ-4).
     name_limit: longest name of a volume, group or snapshot (section 12).
-    unstable_pages: searches without __sort come in another order each time.
-    linger_reads: a deleted snapshot stays listed with is_deleted for so many
-        reads (QRY-10).
-    linger_seconds: the same for so many seconds, in place of reads.
-    linger_all: deleted objects of all other kinds stay listed, too, and
-        nothing shows that they are deleted; not volumes.
+    unstable_pages: searches without __sort return another order each time.
+    linger_reads: a deleted snapshot stays listed with is_deleted for this
+        many reads (QRY-10).
+    linger_seconds: the same for this many seconds, instead of reads.
+    linger_all: deleted objects of all other kinds except volumes stay
+        listed, too, without any sign that they are deleted.
     delete_seconds: a deleted volume stays listed with marked_for_deletion
-        for so many seconds (VOL-17).
-    full: no space is left: what needs some is refused.
-    rate_limit, rate_burst: requests per second and how many at once, 0 is
-        no limit (ERR-5).
+        for this many seconds (VOL-17).
+    full: no space is left: requests that need some are refused.
+    rate_limit: requests per second, 0 for no limit (ERR-5).
+    rate_burst: how many requests may arrive at once under rate_limit.
     copy_seconds: how long the first full copy of a session takes (REP-6).
-    round_seconds, snapshot_seconds: how long a round, and a replication
-        snapshot, take to arrive.
-    start_seconds: how long after in_sync was written the session starts;
+    round_seconds, snapshot_seconds: how long it takes a round, and a
+        replication snapshot, to arrive.
+    start_seconds: how long after in_sync is written a session starts;
         beyond START_LIMIT the start is refused (REP-6).
-    follow_seconds: how long this array takes to follow a peer (REP-8).
+    follow_seconds: how long this array takes to follow a change of state on
+        a peer (REP-8).
     failed_over_from: any, in_sync or suspended: the state in which a target
         can be failed over (row 6 of section 10.4).
     session_policies_required: POST of a session needs both retention
         policies (REP-2).
     session_name_required: PATCH of a session needs its name.
-    repeat_commands: a command whose state is there already succeeds and
-        changes nothing (OBJ-14) instead of being refused (section 10.4).
+    repeat_commands: a command for the state that a session already has
+        succeeds and changes nothing (OBJ-14) instead of being refused
+        (section 10.4).
     grow_suspended: volumes can be grown while their session is suspended;
         otherwise it must be idle or failed over (VOL-4).
-    grow_in_session: volumes can be grown whatever their session does.
+    grow_in_session: volumes can be grown whatever the state of their session.
     grow_copies_at_start: a copy gets the size of its source when the session
         starts; otherwise it is grown like any volume, and sessions start only
         with equal sizes (VOL-4).
-    create_reply: object or empty: what POST answers with (OBJ-3).
+    create_reply: object or empty: the body of the reply to POST (OBJ-3).
     unknown_filter: none or ignored: what a condition on a field that the
         resource does not have selects: nothing (QRY-2), or everything.
     plural_session_field: volume groups show replication_sessions instead of
         replication_session.
-    host_auth_profile: PATCH of a host takes the older name of
-        map_auth_profiles_names, too (CHP-2).
+    host_auth_profile: PATCH of a host also accepts this older name of
+        map_auth_profiles_names (CHP-2).
     full_threshold_required: POST of a capacity policy needs it (VCP-1).
     netvlans: system/net_vlans is found at system/netvlans, too.
     dedup_patch: PATCH is_dedup of a volume group is offered (VG-4).
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
-    one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
-    serve_any_state: all is served whatever state says, for only ONLINE is
-        known to mean something; otherwise statistics and writes are not
-        (ERR-6).
-    unknown_fields: refused or ignored: what becomes of fields of a POST or
-        PATCH that the array does not have, or only shows (OBJ-12).
+    one_lun_map: a LUN belongs to the same volume on all hosts (MAP-2,
+        MAP-9).
+    serve_any_state: every request is served whatever the state, as ONLINE
+        is the only one whose meaning is known; otherwise, statistics and
+        writes are refused in all other states (ERR-6).
+    unknown_fields: refused or ignored: what happens to fields of a POST or
+        PATCH that the array does not have, or that are read-only (OBJ-12).
     reuse_ids: a new object gets the lowest free id of its resource, not the
         next one (OBJ-7).
-    refuse_unlisted: what becomes of requests that are not known to work on
-        every array (section 16, known/requests.json), of all roles but
-        root: none are refused; a status answers all of them; drop breaks
-        the connection each time. no_hits and ignored do not say a word: the
-        header X-K2-Sequence, control parameters and unlisted fields are
-        passed over, and unlisted conditions select nothing (QRY-2), or are
-        passed over, too, until what is left is listed. A POST of which
-        nothing listed is left, and a list without conditions that is not
-        listed, are still refused with 400, paths and methods with 404 and
-        405.
-    refuse_only: the features that refuse_unlisted is about; all requests
-        that are not listed if there are none. Each is a text of a method, a
-        path with "#" for an id, and names of query parameters, of fields of
-        the body or x-k2-sequence, such as "POST volumes is_thin_clone" or
-        "GET * __sort". "*" stands for anything. Requests that have all of
-        the names are refused, or served without them in silence. Without
-        names it is the request as such, and a list if it is a GET.
-    scsi_product: vendor and product of LUNs that are served from then on
+    refuse_unlisted: how requests are handled that are not known to work on
+        every array (section 16, known/requests.json), except those of the
+        role root. "none": they are served. A status: they are answered with
+        it. "drop": the connection is reset each time. "no_hits" and
+        "ignored": they are served without the parts that are not listed,
+        and without any hint to the client: the header X-K2-Sequence,
+        control parameters and unlisted fields are ignored, and unlisted
+        conditions either select nothing (QRY-2) or are ignored, too, until
+        those that remain are listed. Still refused are a POST without any
+        listed combination, an unlisted search without conditions (both with
+        400), and unlisted paths (404) and methods (405).
+    refuse_only: the features to which refuse_unlisted applies; if there are
+        none, it applies to all unlisted requests. Each is a text of a
+        method, a path with "#" for an id, and names of query parameters, of
+        fields of the body or x-k2-sequence, such as
+        "POST volumes is_thin_clone" or "GET * __sort". "*" stands for
+        anything. Requests that have all of the names are refused, or
+        silently served without them. Without names, the request as such is
+        meant, and for GET the search without conditions.
+    scsi_product: vendor and product of LUNs that are exported from then on
         (VOL-15).
-    control_lun: a data plane shows hosts the volume CTRL, too, from the next
-        change of what is served (VOL-14).
+    control_lun: a data plane also exports the volume CTRL to hosts, from
+        the next change of its exports on (VOL-14).
     """
 
     thin_clones: bool = False
@@ -191,7 +197,7 @@ class Behaviors:
     control_lun: bool = False
 
     def __post_init__(self) -> None:
-        # How often change() was called: who keeps what follows from the
+        # How often change() was called, so that caches that depend on the
         # behaviors need not compare all of them.
         self.changes = 0
 
@@ -201,9 +207,10 @@ class Behaviors:
         return self.state == 'ONLINE' or self.serve_any_state
 
     def offers(self, feature: str) -> bool:
-        """Whether the array has a feature; every array has the unnamed.
+        """Whether the array has a feature: whether that behavior is on.
 
-        "!" before the name means: unless the behavior is on.
+        "!" before the name means: whether it is off. Every array has the
+        feature ''.
         """
         if not feature:
             return True
@@ -231,7 +238,7 @@ class Behaviors:
             raise errors.refused(f'Unknown behavior: {name}')
         kind = type(getattr(self, name))
         if kind is str and type(value) is int and name in CHOICES:
-            # Where the name of a choice is a status.
+            # A status among the choices may be given as a number.
             value = str(value)
         try:
             value = msgspec.convert(value, _TYPES[name])
@@ -258,7 +265,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
     'sdp': {'thin_clones': True, 'page_size': 1000,
             'scsi_product': 'SILK SDP'},
-    # Without a request that deletes initiators hosts must go with theirs.
+    # No listed request deletes an initiator: that must come with the host.
     'known': {'refuse_unlisted': '400', 'delete_host_with_initiators': True},
 }
 NAMES = tuple(_PROFILES)

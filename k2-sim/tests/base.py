@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array in memory, and short ways to send it requests."""
+"""Base classes for tests with an array, and helpers that send it requests."""
 
 import base64
 import functools
@@ -40,13 +40,13 @@ def authorization(login='admin', password='admin'):
 
 
 def ref(resource, record):
-    """The reference object to a record of a reply, or to an id."""
+    """The reference, as in JSON, to a record of a reply or to an id."""
     number = record if isinstance(record, int) else record['id']
     return {'ref': f'/{resource}/{number}'}
 
 
 class DirectoryTest(testtools.TestCase):
-    """A separate directory, which is removed after the test."""
+    """A test with its own directory, which is removed after it."""
 
     @functools.cached_property
     def directory(self):
@@ -87,7 +87,7 @@ class ServedTest(DirectoryTest):
 
 
 class ArrayTest(DirectoryTest):
-    """Checks that each refusal has changed nothing."""
+    """A test with one array in memory; refusals must change nothing."""
 
     profile = 'sdp'
 
@@ -97,14 +97,14 @@ class ArrayTest(DirectoryTest):
         self.start_array(seed=1)
 
     def start_array(self, store=None, **options):
-        """An array; one with a store is the same again after close()."""
+        """Start an array; with the store of a closed one, that one again."""
         self.array = k2_sim.Array(
             self.profile, store, clock=self.clock, **options)
         self.addCleanup(self.array.close)
         self.control = self.array.control
 
     def call(self, method, path, body=None, **headers):
-        """One request below /api/v2; body is sent as JSON if not None."""
+        """Send a request below /api/v2; body is sent as JSON if not None."""
         path, _, query = path.partition('?')
         data = b'' if body is None else json.dumps(body).encode()
         sent = {**authorization(), 'Content-Type': JSON, **headers}
@@ -138,7 +138,7 @@ class ArrayTest(DirectoryTest):
         return self.expect(200, 'PATCH', path, body)
 
     def delete(self, path, body=None):
-        """One DELETE that must leave nothing of the object."""
+        """Send a DELETE, after which the object must not exist."""
         self.expect(204, 'DELETE', path, body)
         resource, _, number = path.rpartition('/')
         if number.isdecimal():
@@ -156,7 +156,7 @@ class ArrayTest(DirectoryTest):
         return reply['error_msg']
 
     def check_renderings(self):
-        """What replies show does not depend on caches."""
+        """Check that replies do not depend on caches."""
         known = list(self.array.store.listeners)
         fresh = service.Service(
             self.array.store, self.array.behaviors, self.array.clock,
@@ -168,7 +168,7 @@ class ArrayTest(DirectoryTest):
         self.assertEqual(whole.json(), self.get('__full'))
 
     def check_indexes(self):
-        """Each index gives the same as a look at every row."""
+        """Check that each index equals one built from all rows."""
         for table in self.array.store.tables.values():
             rebuilt = table_module.Table(
                 table.resource, lambda *change: None)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Contexts that last for a test."""
+"""Contexts that last for a test, or for a test class."""
 
 import contextlib
 import typing

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Two arrays that replicate, and short ways to drive them."""
+"""Two arrays that replicate, and helpers that send them requests."""
 
 import k2_sim
 from tests import base
@@ -23,7 +23,7 @@ PAIRS = 'replication/peer_volumes'
 
 
 def talk(array):
-    """A test case that talks to an array."""
+    """A test case whose helpers send requests to an array."""
     test = base.ArrayTest('call')
     test.array, test.control = array, array.control
     return test
@@ -57,7 +57,7 @@ class PairTest(base.DirectoryTest):
         k2_sim.connect(self.a.array, self.b.array, hosts=HOSTS)
 
     def prepare(self, name='1', size=GIB, **fields):
-        """A session with one volume, not started."""
+        """Create a session with one volume, and do not start it."""
         self.group = self.a.group(f'vg-{name}')
         self.volume = self.a.volume(self.group, f'vol-{name}', size)
         self.session = self.a.post(SESSIONS, session_body(
@@ -83,7 +83,7 @@ class PairTest(base.DirectoryTest):
         return f'{SESSIONS}/{self.there["id"]}'
 
     def write(self, state):
-        """Send a command to the array that was the source first."""
+        """Send a command to a, the array that was the source at first."""
         return self.a.patch(self.source_path(), {'state': state})
 
     def write_there(self, state, **fields):
@@ -106,7 +106,7 @@ class PairTest(base.DirectoryTest):
                      for row in (self.here(), self.over_there()))
 
     def assertStates(self, here, there):
-        """As 'in_sync source', 'in_sync target'."""
+        """Check states and roles, such as 'in_sync source', 'idle target'."""
         self.assertEqual((here, there), tuple(
             ' '.join(pair) for pair in self.states()))
 
@@ -125,7 +125,7 @@ class PairTest(base.DirectoryTest):
         return self.refused(side, 'PATCH', path, {'state': state, **fields})
 
     def contents(self):
-        """What the volume holds on both sides."""
+        """The data of the volume on both sides, as tokens."""
         return (self.a.control.read(self.volume['id']),
                 self.b.control.read(self.remote))
 

@@ -23,7 +23,7 @@ class Accounts:
     """The accounts of one array.
 
     users: for its API. controllers: for its control API, the same as users
-    unless one was given. flex: access as through the cloud manager.
+    unless a controller was given. flex: access as through the cloud manager.
     """
 
     def __init__(self, users: Iterable[users_module.User],

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Wrong passwords, counted by the address that they come from."""
+"""Counts wrong passwords by the address that they come from."""
 
 import collections
 import ipaddress
@@ -18,19 +18,20 @@ import threading
 
 from k2_sim import clock as clock_module
 
-# Wrong passwords of an address in a number of seconds that cost nothing.
+# How many wrong passwords an address may send without a delay, and the seconds
+# in which they are counted.
 TRIES = 10
 TRIES_SECONDS = 60.0
-# Seconds that a reply to further ones is held back at most.
+# The longest delay of the reply to a further one, in seconds.
 LONGEST_DELAY = 4.0
-# Addresses that are remembered; the one that failed first is forgotten.
+# Addresses to keep; the one that failed first is dropped for a further one.
 _ADDRESSES = 1000
 # Bits of an IPv6 address that its owner cannot choose.
 _IPV6_PREFIX = 64
 
 
 class LoginThrottle:
-    """The wrong passwords of each address, safe for threads.
+    """The wrong passwords of each address; thread-safe.
 
     clock: the array's.
     """
@@ -48,8 +49,8 @@ class LoginThrottle:
     def fail(self, address: str) -> float:
         """Count a wrong password.
 
-        Returns the seconds to hold the reply back: they double with each
-        after the first TRIES.
+        Returns the delay of the reply in seconds: 0 for the first TRIES, then
+        1, and twice as long for each further one, up to LONGEST_DELAY.
         """
         network = _network(address)
         with self._lock:
@@ -68,7 +69,10 @@ class LoginThrottle:
 
 
 def _network(address: str) -> str:
-    """What one machine may choose from: its address, or its IPv6 network."""
+    """The addresses of one machine: an IPv4 address, or an IPv6 network.
+
+    Any other text is returned as it is.
+    """
     try:
         found = ipaddress.ip_address(address.partition('%')[0])
     except ValueError:

@@ -38,9 +38,10 @@ _Awaited = tuple[asyncio.AbstractEventLoop, commits.Commit]
 
 
 def asgi_app(array: array_module.Array) -> Application:
-    """The application; latency does not block other requests."""
+    """The application of an array; latency does not block other requests."""
     waiters = _Waiters()
-    # Their own threads: messages of other arrays must not wait for them.
+    # In threads of their own: messages of other arrays must not wait for
+    # long reads.
     long_reads = futures.ThreadPoolExecutor(_LONG_READS, 'long-read')
 
     async def application(scope: Message, receive: Receive,
@@ -70,7 +71,7 @@ class _Waiters:
         self._waiting: dict[_Awaited, list[asyncio.Future[None]]] = {}
 
     async def ended(self, commit: commits.Commit) -> None:
-        """Return when the disk has kept or refused it."""
+        """Return when a commit is on disk, or has failed."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         if (loop, commit) in self._waiting:
@@ -101,7 +102,7 @@ async def _http(array: array_module.Array, waiters: _Waiters,
                for name, value in scope['headers']}
     path = (scope.get('raw_path') or scope['path'].encode()).decode('latin-1')
     path = path.partition('?')[0]
-    # What a stranger sends is not kept in memory.
+    # The body of an unauthenticated request is not kept in memory.
     limit = array.body_limit(path, headers)
     body = await _body(receive, limit)
     if body is None:
@@ -112,7 +113,7 @@ async def _http(array: array_module.Array, waiters: _Waiters,
         await _reply(Exchange(messages.too_large(limit)), receive, send)
         return
     method, query = scope['method'], scope['query_string'].decode('latin-1')
-    # A stranger does not have to wait for long reads to be refused.
+    # An unauthenticated request is refused without waiting for long reads.
     is_long = bool(limit) and array.is_long(method, path, query)
     manager = array.exchange(
         method, path, query, headers, body,
@@ -122,14 +123,15 @@ async def _http(array: array_module.Array, waiters: _Waiters,
             await _deliver(await _settled(exchange, waiters), receive, send)
         return
     with contextlib.ExitStack() as stack:
-        # The array that it waits for may send a message to this one.
+        # Not on the event loop: the array that the request waits for may
+        # send a message to this one.
         exchange = await asyncio.get_running_loop().run_in_executor(
             long_reads if is_long else None, stack.enter_context, manager)
         await _deliver(await _settled(exchange, waiters), receive, send)
 
 
 async def _settled(exchange: Exchange, waiters: _Waiters) -> Exchange:
-    """What may leave, without keeping others from being served."""
+    """The exchange to send; waiting for it does not block other requests."""
     commit, publication = exchange.commit, exchange.publication
     if commit is None and publication is None:
         return exchange
@@ -145,7 +147,7 @@ async def _settled(exchange: Exchange, waiters: _Waiters) -> Exchange:
 
 async def _deliver(exchange: Exchange, receive: Receive,
                    send: Send) -> None:
-    """Send what may leave, in its time and way."""
+    """Send the reply after its delay, or break the connection."""
     if exchange.delay:
         await asyncio.sleep(exchange.delay)
     if exchange.cut == 'reset':
@@ -155,10 +157,10 @@ async def _deliver(exchange: Exchange, receive: Receive,
 
 
 async def _body(receive: Receive, limit: int) -> bytes | None:
-    """The body, or None if the caller went away before its end.
+    """The body, or None if the caller disconnected before its end.
 
-    One that is too large is read to its end, so that the caller hears of
-    it, but not kept: it is one byte longer than allowed.
+    A body that is too large is read to its end, so that the caller gets the
+    refusal, but only limit + 1 bytes of it are kept.
     """
     body = bytearray()
     while True:
@@ -180,7 +182,7 @@ async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
     if exchange.pace or exchange.cut:
         await _send_in_pieces(exchange, receive, send)
         return
-    # Encrypting a large body at once would keep everybody else waiting.
+    # Encrypting a large body at once would delay all other requests.
     body = response.body
     last = max(0, len(body) - 1) // _PIECE * _PIECE
     for start in range(0, last, _PIECE):
@@ -204,17 +206,20 @@ async def _send_in_pieces(exchange: Exchange, receive: Receive,
 
 
 async def _is_gone(receive: Receive, seconds: float) -> bool:
-    """Whether the caller goes away before so many seconds have passed."""
+    """Whether the caller disconnects within a number of seconds."""
     try:
         await asyncio.wait_for(receive(), seconds)
     except asyncio.TimeoutError:
-        # The built-in one from Python 3.11 on.
+        # From Python 3.11 on, it is the built-in TimeoutError.
         return False
     return True
 
 
 async def _reset(receive: Receive, send: Send) -> None:
-    """Break the connection: ASGI has no word for it, uvicorn's send has."""
+    """Break the connection by uvicorn's transport: ASGI has no event for it.
+
+    Raises RuntimeError on any other server.
+    """
     transport = getattr(getattr(send, '__self__', None), 'transport', None)
     if transport is None:
         raise RuntimeError('this server cannot break a connection')

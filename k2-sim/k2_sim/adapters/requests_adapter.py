@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array as a transport of requests: no socket, no thread."""
+"""An array as a transport of the library requests: no socket, no thread."""
 
 from collections.abc import Mapping
 import io
@@ -28,7 +28,9 @@ Timeout = float | tuple[float | None, float | None] | None
 
 
 class RequestsAdapter(requests.adapters.HTTPAdapter):
-    """Mount it on a requests.Session for the array's base URL.
+    """Passes the requests of a requests.Session directly to an array.
+
+    Mount it on the session for the array's base URL.
 
     Waiting is done on the array's clock. Faults raise what requests raises
     over a real connection: ConnectionError for a reset, ReadTimeout for a
@@ -44,7 +46,7 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
              timeout: Any = None, verify: bool | str = True,
              cert: Any = None, proxies: Mapping[str, str] | None = None
              ) -> requests.Response:
-        """Hand one request to the array and bring back its reply."""
+        """Pass one request to the array, and return its reply."""
         url = urllib.parse.urlsplit(request.url or '')
         with self._array.exchange(
                 request.method or 'GET', url.path, url.query,
@@ -66,7 +68,11 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
 
     def _wait_for_body(self, request: requests.PreparedRequest,
                        exchange: Exchange, limit: float | None) -> None:
-        """What a body in pieces takes; each must be within the limit."""
+        """Wait as long as a body in pieces takes.
+
+        Raises ConnectionError if one of them takes longer than limit, in
+        seconds.
+        """
         for _, seconds in exchange.pieces():
             if limit is not None and seconds > limit:
                 self._array.clock.sleep(limit)

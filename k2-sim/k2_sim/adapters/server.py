@@ -26,7 +26,7 @@ from k2_sim import array as array_module
 from k2_sim import errors
 
 LOG = logging.getLogger(__name__)
-# Connections that callers keep open are not waited for longer.
+# How long to wait at the end for connections that clients keep open.
 _GRACE_SECONDS = 1
 _BACKLOG = 2048
 _MAINTENANCE_SECONDS = 1
@@ -84,7 +84,7 @@ class Server:
         self._listener.close()
 
     def run(self, on_ready: Callable[[], object] | None = None) -> None:
-        """Serve until SIGTERM, SIGINT, or the state cannot be kept.
+        """Serve until SIGTERM, SIGINT, or the state cannot be written.
 
         on_ready: called when requests are answered. A signal is raised again
         at the end.
@@ -126,9 +126,9 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def _maintain(array: array_module.Array) -> None:
-    """Replicate in time also while nobody asks for anything.
+    """Do what is due once a second, even if there are no requests.
 
-    Ends when the state cannot be kept any more.
+    Ends when the state cannot be written to disk any more.
     """
     while array.store.failure is None:
         await asyncio.sleep(_MAINTENANCE_SECONDS)
@@ -141,5 +141,5 @@ async def _maintain(array: array_module.Array) -> None:
 
 
 def _is_reportable(record: logging.LogRecord) -> bool:
-    """Cancelling running requests on shutdown is not an error here."""
+    """Whether a record is logged: canceled requests at the end are not."""
     return 'graceful shutdown' not in record.getMessage()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An own certificate authority, and certificates of the array from it."""
+"""A certificate authority of the array's own, and certificates from it."""
 
 from collections.abc import Iterator
 import dataclasses
@@ -31,7 +31,7 @@ from cryptography.x509 import oid
 
 _AUTHORITY_DAYS = 3650
 _DAYS = 825
-# What ends sooner is renewed at the next start.
+# Certificates that expire sooner are renewed at the next start.
 _MARGIN = datetime.timedelta(days=30)
 _LOCAL = ('localhost', '127.0.0.1', '::1')
 _Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -71,7 +71,7 @@ def make_authority(directory: str | os.PathLike[str],
                    days: int = _AUTHORITY_DAYS) -> Authority:
     """Make an authority in ca.crt and ca.key of a directory.
 
-    start and days: as for issue(). Raises OSError if they cannot be
+    start and days: as for issue(). Raises OSError if the files cannot be
     written.
     """
     authority = Authority(pathlib.Path(directory, 'ca.crt'),
@@ -98,9 +98,10 @@ def issue(authority: Authority, hosts: tuple[str, ...],
           days: int = _DAYS) -> Certificate:
     """Issue a certificate into server.crt and server.key of a directory.
 
-    hosts: names and addresses besides those of the local machine. start:
-    the beginning of its time (yesterday if None), days: its length; both
-    make an expired one possible. Raises OSError.
+    hosts: names and addresses besides those of the local machine. start: the
+    beginning of its validity (yesterday if None); days: how long it is valid;
+    with both, an expired one can be issued. Raises OSError, and ValueError
+    for files of the authority that cannot be used.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     issuer_key = _read_key(authority.key_path)
@@ -121,9 +122,9 @@ def ensure(directory: str | os.PathLike[str],
            hosts: tuple[str, ...]) -> Certificate:
     """The certificate in a directory, made or renewed if needed.
 
-    The key of the authority stays the same as long as its files do, so that
-    clients need no new one before its certificate expires. Raises
-    OSError, and ValueError for files that cannot be used.
+    The authority's key stays the same as long as its files do, so clients
+    need a new CA certificate only when that one expires. Raises OSError, and
+    ValueError for files that cannot be used.
     """
     authority = Authority(pathlib.Path(directory, 'ca.crt'),
                           pathlib.Path(directory, 'ca.key'))
@@ -137,7 +138,7 @@ def ensure(directory: str | os.PathLike[str],
 
 
 def _renew_authority(authority: Authority) -> Iterator[str]:
-    """Renew its certificate if needed; gives messages.
+    """Renew the authority's certificate if needed; yields messages.
 
     The key stays the same: certificates that it issued remain valid.
     """
@@ -155,7 +156,7 @@ def _renew_authority(authority: Authority) -> Iterator[str]:
 
 def _renew(found: Certificate, authority: Authority, hosts: tuple[str, ...]
            ) -> Iterator[str]:
-    """Issue or renew the certificate if needed; gives messages."""
+    """Issue or renew the certificate if needed; yields messages."""
     is_new = not found.path.exists()
     flaw = 'is missing' if is_new else _flaw(found, authority, hosts)
     ending = '' if is_new else _ending(_read(found.path))
@@ -176,7 +177,7 @@ def _not_renewed(path: pathlib.Path, ending: str, authority: Authority
 
 
 def _check_authority(authority: Authority) -> None:
-    """Raises ValueError for an authority that cannot issue anything."""
+    """Raise ValueError for an authority that cannot issue anything."""
     if not authority.key_path.exists():
         raise ValueError(
             f'{authority.key_path.name} is missing; put it there, or remove'
@@ -190,14 +191,14 @@ def _check_authority(authority: Authority) -> None:
 
 def _flaw(found: Certificate, authority: Authority,
           hosts: tuple[str, ...]) -> str:
-    """Why a certificate cannot be used, whenever it ends, or nothing."""
+    """Why a certificate cannot be used, apart from its dates, or ''."""
     if not found.key_path.exists():
         return 'has no key'
     certificate = _read(found.path)
     try:
         certificate.verify_directly_issued_by(_read(authority.path))
     except (ValueError, TypeError, exceptions.InvalidSignature):
-        return f'is not of {authority.path.name}'
+        return f'was not issued by {authority.path.name}'
     if not _fits(_read_key(found.key_path), certificate):
         return f'is not for the key in {found.key_path.name}'
     names = _names_in(certificate)
@@ -215,7 +216,7 @@ def _names_in(certificate: x509.Certificate) -> list[x509.GeneralName]:
 
 
 def _ending(certificate: x509.Certificate) -> str:
-    """When a certificate ends, if that is soon, or nothing."""
+    """When a certificate begins or ends, if it must be renewed, or ''."""
     begin = certificate.not_valid_before_utc
     end = certificate.not_valid_after_utc
     if begin > _now():
@@ -237,7 +238,7 @@ def _read(path: pathlib.Path) -> x509.Certificate:
 
 
 def _read_key(path: pathlib.Path) -> _Key:
-    """A private key as they are made here; raises as _read()."""
+    """A private key of type RSA or EC; raises the errors of _read()."""
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError, exceptions.UnsupportedAlgorithm) as exc:
@@ -322,7 +323,7 @@ def _write(path: pathlib.Path, certificate: x509.Certificate) -> None:
 
 
 def _replace(path: pathlib.Path, text: bytes, mode: int) -> None:
-    """Put a file in the place of another, whole or not at all."""
+    """Replace a file atomically."""
     new = path.with_name(f'{path.name}.new')
     new.unlink(missing_ok=True)
     number = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

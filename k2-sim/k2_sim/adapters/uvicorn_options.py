@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How uvicorn reads requests: URLs of any length, but not without bounds."""
+"""How uvicorn reads requests: it accepts long URLs, but no endless heads."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ import urllib.parse
 
 from uvicorn.protocols.http import httptools_impl
 
-# Longer URLs the parser cannot take apart.
+# The parser cannot split longer URLs.
 _LONGEST_PARSED = 2 ** 16 - 1
 #: Bytes of a request besides its body: URL, headers, chunk sizes, trailers.
 LONGEST_HEAD = 2 ** 20
@@ -28,7 +28,7 @@ REQUEST_SECONDS = 60.0
 
 
 class BoundedProtocol(httptools_impl.HttpToolsProtocol):
-    """Ends connections whose request is endless, or does not come.
+    """Ends connections whose request is endless, or does not arrive in time.
 
     Leaves it to the application to refuse long URLs (QRY-1).
     """
@@ -68,7 +68,7 @@ class BoundedProtocol(httptools_impl.HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def on_message_begin(self) -> None:
-        """Begin a request, maybe in the data that ended the one before."""
+        """Begin a request, maybe in the data that ended the previous one."""
         super().on_message_begin()
         self._stop_waiting()
         self._wait()
@@ -79,7 +79,7 @@ class BoundedProtocol(httptools_impl.HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; the next one may take its time again."""
+        """End a request; the next one has limits of its own."""
         super().on_message_complete()
         self._head = 0
         self._stop_waiting()

@@ -39,7 +39,7 @@ class Renderings:
         self._changes = 0
         self._known: dict[str, dict[int, msgspec.Raw]] = {
             name: {} for name in store.tables}
-        # In both directions: the reads of renderings, and the readers.
+        # What each rendering has read, and the renderings that read it.
         self._reads: dict[_Key, tuple[store_module.Read, ...]] = {}
         self._readers: dict[store_module.Read, set[_Key]] = {}
         store.listeners.append(self._changed)
@@ -72,7 +72,7 @@ class Renderings:
             raw = msgspec.Raw(msgspec.json.encode(rules.render(scope, row)))
         if store_module.MOMENT not in reads:
             self._known[rules.name][row['id']] = raw
-            # Others may still be adding to what is noted.
+            # Reads without the lock may still be added to the set.
             self._reads[key] = noted = tuple(reads)
             for read in noted:
                 self._readers.setdefault(read, set()).add(key)

@@ -13,8 +13,8 @@
 """Answers to GET of a collection: find, order, page, render.
 
 Each part is a generator that yields after every few rows (see slices). All
-read the same rows: where others may change them in between, a copy of the
-table's, which is of the moment at which the read began.
+parts read the same rows: if other requests may change the table in between,
+those of a copy that was made when the read began.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The rows of a resource, by id, of the moment when a read began."""
+    """The rows of a resource, by id, as they were when a read began."""
 
     scope: Scope
     rules: Rules
@@ -78,7 +78,7 @@ class Source(NamedTuple):
 def source(scope: Scope, rules: Rules, may_change: bool) -> Source:
     """The rows of a resource for one read.
 
-    may_change: whether others may change them between its steps.
+    may_change: whether other requests may change them between its steps.
     """
     rows = scope.store.tables[rules.name].rows
     return Source(scope, rules, rows.copy() if may_change else rows)
@@ -86,7 +86,7 @@ def source(scope: Scope, rules: Rules, may_change: bool) -> Source:
 
 def is_long(scope: Scope, rules: Rules, query: Query,
             visibility: visibility_module.Visibility) -> bool:
-    """Whether a search reads so many rows that others should not wait."""
+    """Whether a search reads so many rows that others must not wait."""
     table = scope.store.tables[rules.name]
     if len(table.numbers) <= slices.SHORT:
         return False
@@ -128,7 +128,7 @@ def find(read: Source, query: Query,
 def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
     """One test per condition; None if a field does not exist (QRY-2).
 
-    A condition on such a field has none if it is to be ignored.
+    With unknown_filter "ignored", conditions on such fields are left out.
     """
     tests: list[Test] = []
     for condition in query.conditions:
@@ -152,7 +152,7 @@ def _matching(read: Source, tests: list[Test]
         return numbers
     found: list[int] = []
     for part in slices.steps_of(numbers):
-        # What is computed may need others that are gone, too.
+        # Computed values of a deleted row may need other deleted rows.
         found += [number for number in part if number in read.table.rows
                   and all(test(read.value(number, condition.field))
                           for condition, test in tests)]
@@ -190,7 +190,7 @@ def _looked_up(table: table_module.Table, condition: query_module.Condition
 
 def select(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
            ) -> list[Row]:
-    """The rows outside of tables that match all conditions, sorted."""
+    """The computed rows that match all conditions, sorted."""
     tests = _tests(scope, rules, query)
     if tests is None:
         return []
@@ -204,7 +204,12 @@ def select(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
 
 
 def _sorted_by(rules: Rules, query: Query) -> str:
-    """The field of __sort; id always is one, as clients that page ask."""
+    """The field of __sort, '' if there is none.
+
+    Clients that read page by page sort by id, so it is accepted even if the
+    resource has no such field. Raises ApiError (400) for other fields that
+    the resource does not have.
+    """
     field = rules.resource.known.get(query.sort)
     if query.sort not in ('', 'id') and (field is None or field.write_only):
         raise errors.refused(f'Cannot sort by {query.sort}')
@@ -213,7 +218,7 @@ def _sorted_by(rules: Rules, query: Query) -> str:
 
 def order(read: Source, query: Query, found: Found, turn: int
           ) -> slices.Steps[Found]:
-    """What was found as __sort asks; turn rotates it if it does not."""
+    """The result in the order of __sort; without it, rotated by turn."""
     numbers, deleted = found
     field = _sorted_by(read.rules, query)
     if not field:
@@ -252,7 +257,7 @@ def _sorted(read: Source, query: Query, found: Found
 
 
 def _emptied(items: list[_T]) -> Iterator[_T]:
-    """The items, each of which is freed after its turn, not all at the end."""
+    """Yield the items, each freed after its turn, not all at the end."""
     items.reverse()
     while items:
         yield items.pop()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The REST API itself: from a request of a known user to its reply."""
+"""The REST API: from a request of an authenticated user to its reply."""
 
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ _BULK_METHODS = ('POST', 'PATCH', 'DELETE')
 
 
 class Service:
-    """Serves requests on one state. Not safe for threads."""
+    """Serves requests on one state. Not thread-safe."""
 
     def __init__(self, store: store_module.Store,
                  behaviors: profiles.Behaviors, clock: clock_module.Clock,
@@ -76,7 +76,7 @@ class Service:
     def answer(self, request: Request, stale: visibility_module.StaleReads,
                context: request_context.RequestContext
                ) -> Response | slices.Slices[Response]:
-        """The reply to one request, or for a long read what leads to it.
+        """The reply to one request, or the slices of a read that may pause.
 
         stale: how long reads do not see a write (OBJ-6).
         Raises ApiError for a refusal, and PendingError if a peer must
@@ -104,9 +104,9 @@ class Service:
         return self._write(scope, request, path, stale)
 
     def is_long(self, method: str, path: str, query: str) -> bool:
-        """Whether a request reads so many rows that others should not wait.
+        """Whether a request reads so many rows that others must not wait.
 
-        path: below the base of the API.
+        path: below the base path of the API.
         """
         if method != 'GET':
             return False
@@ -119,7 +119,7 @@ class Service:
                 or len(self._store.tables[path].numbers) <= slices.SHORT:
             return False
         if len(query) > slices.SHORT_QUERY:
-            # It takes milliseconds to be parsed, and has many values.
+            # Parsing it takes milliseconds, and it has many values.
             return True
         try:
             return search.is_long(
@@ -132,7 +132,7 @@ class Service:
     @staticmethod
     def _read_in(request: Request, steps: slices.Steps[Response]
                  ) -> Response | slices.Slices[Response]:
-        """A read in slices, if whoever asks is ready for that."""
+        """A read in slices if the request may pause, or else its reply."""
         return slices.Slices(steps) if request.may_pause \
             else slices.whole(steps)
 
@@ -174,7 +174,7 @@ class Service:
                 row = snapshots.next_deletable(scope)
 
     def _check_online(self, request: Request, path: str) -> None:
-        """While not ONLINE neither writes nor statistics work (ERR-6)."""
+        """Refuse (503) writes and statistics while not ONLINE (ERR-6)."""
         if not self._behaviors.serves and (
                 request.method != 'GET' or path.startswith('stats/')):
             raise errors.ApiError(503, 'System is not online')
@@ -249,7 +249,7 @@ class Service:
     def _statistics(self, scope: Scope, resource: str,
                     query: query_module.Query, volume: Row | None = None
                     ) -> Iterable[Row]:
-        """Rows that no table has: sections 8 and 10.5."""
+        """Computed rows, which no table has (sections 8 and 10.5)."""
         if resource == statistics.NAME:
             return statistics.rows(scope, self._io, query)
         if resource == statistics.OF_VOLUMES:
@@ -259,7 +259,7 @@ class Service:
     def _shown(self, read: search.Source, found: search.Found,
                numbers: Sequence[int], query: query_module.Query
                ) -> Sequence[object]:
-        """Some objects of a search, without those that are gone by now."""
+        """Some objects of a search, without those deleted meanwhile."""
         scope, rules, rows = read.scope, read.rules, read.table.rows
         numbers = [number for number in numbers
                    if number in rows or number in found.deleted]
@@ -280,7 +280,7 @@ class Service:
 
     def _single(self, scope: Scope, rules: Rules, number: str,
                 query: query_module.Query) -> object:
-        """One object, bare (OBJ-2) unless switched."""
+        """One object, bare or in an envelope, see single_envelope (OBJ-2)."""
         value = self._show(scope, rules, number, query.fields)
         if not self._behaviors.single_envelope:
             return value
@@ -300,7 +300,7 @@ class Service:
 
     def _write(self, scope: Scope, request: Request, path: str,
                stale: visibility_module.StaleReads) -> Response:
-        """An atomic write."""
+        """Carry out a write atomically."""
         rules, rest = _split(path)
         self._check_method(scope, request.method, rules, rest)
         body = _body(request, rest)
@@ -336,7 +336,7 @@ class Service:
 
     def _one(self, scope: Scope, method: str, rules: Rules, number: str,
              body: Any, lenient: bool = False) -> Row:
-        """Carry out one write; gives the row that was made or changed."""
+        """Carry out one write; returns the new, changed or deleted row."""
         ignores = self._behaviors.unknown_fields == 'ignored'
         reading = schema.Reading(
             self._store.exists, self._behaviors.offers, lenient or ignores,

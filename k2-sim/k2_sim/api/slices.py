@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Long reads in slices of a millisecond, between which others are served.
+"""Long reads in slices of a millisecond; other requests run in between.
 
-What reads many rows is a generator that yields after every few of them. It
-runs under the array's lock; whoever runs it may give the lock to others
-whenever it has yielded, and rows may be other rows then.
+A read of many rows is a generator that yields after every few of them. It
+runs under the array's lock, which its caller may release whenever it has
+yielded; rows may have changed when it continues.
 """
 
 from collections.abc import Generator
@@ -28,13 +28,13 @@ from typing import TypeVar
 T = TypeVar('T')
 Steps = Generator[None, None, T]
 
-# Reads of up to so many rows are not worth a pause.
+# Reads of up to this many rows are not worth a pause.
 SHORT = 100
-# Nor are queries of so many bytes, unless they have many results.
+# Nor are queries of up to this many bytes, unless they have many results.
 SHORT_QUERY = 1000
 # Few: an object that is shown for the first time may take half a millisecond.
 _ROWS_PER_STEP = 20
-# How long a slice takes, and the pause after it.
+# How long a slice takes, and the pause after it, in seconds.
 SECONDS = 0.001
 
 
@@ -45,7 +45,7 @@ def steps_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def batches_of(items: Iterator[T]) -> Iterator[list[T]]:
-    """The same for items that are only found one after the other."""
+    """The same as steps_of(), for items of an iterator."""
     while batch := list(itertools.islice(items, _ROWS_PER_STEP)):
         yield batch
 
@@ -59,9 +59,9 @@ class Slices(Generic[T]):
         self._steps = steps
 
     def next_slice(self) -> bool:
-        """Go on for about a millisecond; whether it has ended.
+        """Continue for about a millisecond; returns whether it has ended.
 
-        Hold the array's lock. Raises what the read raises.
+        The caller must hold the array's lock. Raises what the read raises.
         """
         end = time.perf_counter() + SECONDS
         try:

@@ -12,9 +12,9 @@
 
 """Btrfs: its subvolumes, and mounting it for this process alone.
 
-A subvolume is a directory that can be copied at once. That takes as long for
-a large or fragmented file as for a small one; a reflink, also on XFS, takes
-longer the more pieces the file is in.
+A subvolume is a directory that can be copied as a whole. That takes as long
+for a large or fragmented file as for a small one; a reflink, on Btrfs as on
+XFS, takes longer the more extents the file has.
 """
 
 from collections.abc import Iterator
@@ -82,8 +82,9 @@ def _opened(directory: pathlib.Path) -> Iterator[int]:
 def mounted(device: str) -> int:
     """Mount a block device without a mount point. Raises OSError.
 
-    Gives a descriptor of its top directory: it is mounted until that is
-    closed and no file is open. Others see it below /proc/PID/fd.
+    Returns a descriptor of the root directory: the file system is mounted
+    until that is closed and no file is open. Other processes find it below
+    /proc/PID/fd.
     """
     context = _call(_FSOPEN, b'btrfs', _CLOEXEC)
     try:

@@ -48,8 +48,8 @@ _CHUNK = 2 ** 20
 BLOCK = 4096
 # The file of a token in its subvolume.
 _DATA = 'data'
-# How often to write to disk what is written meanwhile, and the seconds of
-# the last time.
+# flush() writes to disk up to this many times, as there are new writes
+# meanwhile, and ends after a pass that took less than this many seconds.
 _FLUSHES = 4
 _QUICK = 0.03
 
@@ -61,11 +61,11 @@ _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64,
 class Contents:
     """The files in a directory, which is made if it is missing.
 
-    All sizes and offsets are in bytes. shown: its name in messages, if that
-    is another one. is_new: whether it was missing. live:
+    All sizes and offsets are in bytes. shown: the directory's name in
+    messages, if that is another one. is_new: whether it was missing. live:
     tokens of files that change without a call of this class, because
     initiators write to them. busy: tokens of files with a write in
-    progress. pause: gives a context in which initiators do not write; the
+    progress. pause: returns a context in which initiators do not write; the
     data plane sets it.
 
     Raises StateError when a file or the directory cannot be used.
@@ -112,8 +112,8 @@ class Contents:
             if not re.fullmatch(FORM, place.name):
                 continue
             if place.is_dir() and not (place / _DATA).exists():
-                # As a process that was killed leaves it, and a snapshot of
-                # the directory, which has no subvolumes.
+                # Left by a process that was killed, or by a snapshot of the
+                # directory, which does not include subvolumes.
                 with contextlib.suppress(OSError):
                     place.rmdir()
             else:
@@ -128,7 +128,7 @@ class Contents:
         return token in self._tokens
 
     def is_being_removed(self, token: str) -> bool:
-        """Whether a token has to wait: its old file is being removed."""
+        """Whether a token must wait, as its old file is being removed."""
         return token in self._removing
 
     def is_changing(self, token: str) -> bool:
@@ -137,7 +137,7 @@ class Contents:
 
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
-        """Pause all writes of initiators inside."""
+        """Pause all writes of initiators within the context."""
         with self.writing, self.pause():
             yield
 
@@ -169,8 +169,9 @@ class Contents:
     def changed(self) -> set[str]:
         """The files that may have changed since the last call.
 
-        It has a single caller. A file that initiators write to was changed
-        by a call of this class before.
+        Only one caller may use it, as each call starts a new list. Files
+        that were live at the last call are included; before initiators write
+        to another one, a call of this class changes it.
         """
         with self._changed_lock:
             found, self._changed = self._changed | self._were_live, set()
@@ -194,7 +195,7 @@ class Contents:
     def patch(self, token: str, runs: Iterable[tuple[int, bytes]]) -> None:
         """Write data at several offsets; zeros become holes.
 
-        It is on disk after rename().
+        The data is on disk only after rename().
         """
         with self._explained('write'), self._open(token, os.O_RDWR) as file:
             for offset, data in runs:
@@ -230,7 +231,7 @@ class Contents:
     def flush(self, tokens: Collection[str]) -> None:
         """Write files to disk, so that little is left to do for clone().
 
-        Initiators go on writing meanwhile.
+        Initiators continue to write meanwhile.
         """
         with self._explained('write'):
             for _ in range(_FLUSHES):
@@ -249,10 +250,11 @@ class Contents:
                 os.fdatasync(file)
 
     def clone(self, token: str, size: int = 0) -> str:
-        """A new token with the same data, on disk; '' is empty.
+        """Copy the file of a token, on disk; returns the new token.
 
-        Its file has at least that size. It shares the blocks if the
-        file system can; otherwise all data but holes is copied.
+        token '' is an empty file. The copy has at least that size. It shares
+        the blocks if the file system can; otherwise all data except holes is
+        copied.
         """
         new = uuid.uuid4().hex
         with self._explained('copy'):
@@ -308,10 +310,10 @@ class Contents:
             os.close(descriptor)
 
     def link(self, token: str) -> str:
-        """A new token for the same file, on disk; '' if there is none.
+        """Create a second token for a file, on disk, and return it.
 
-        The caller removes the other token: a write to one is in both. Not
-        every file system supports it.
+        Returns '' if the file is in a subvolume or cannot have a second link.
+        The caller must remove the other token, as a write to one is in both.
         """
         new = uuid.uuid4().hex
         with self._explained('rename'):
@@ -350,10 +352,10 @@ class Contents:
         self._removing.discard(token)
 
     def changes(self, token: str, base: str) -> Iterator[tuple[int, bytes]]:
-        """Runs of whole blocks in which a file differs from another one.
+        """Yield the runs of blocks in which a file differs from another one.
 
-        base '' is all zeros. Offsets go up; a run has at most 1 MiB, and
-        none goes beyond the end of the file.
+        base '' is all zeros. Each run is an offset and its data. Offsets go
+        up; a run has at most 1 MiB, and none goes beyond the end of the file.
         """
         size = self.size(token)
         for start in sorted(self._chunks(token) | self._chunks(base)):
@@ -440,7 +442,7 @@ def _copy_by_hand(source: int, target: int, start: int, end: int) -> None:
 
 
 def extents(file: int) -> Iterator[tuple[int, int]]:
-    """Start and end of the data, without holes."""
+    """Yield start and end of each range with data, without holes."""
     end = 0
     while True:
         try:

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Where the volumes of one array are: on Btrfs, if there can be one.
+"""Where the volumes of one array are: on Btrfs, if possible.
 
-Only there a snapshot takes the same time however much data there is. On
-another file system a Btrfs in a file is made. It has no mount point: it is
-mounted as long as this process lives, however that ends. Other processes find
-it below /proc/PID/fd.
+Only there does a snapshot take the same time for any amount of data. On
+another file system, a Btrfs is created in a file. It has no mount point: it
+is mounted as long as this process lives, however that ends. Other processes
+find it below /proc/PID/fd.
 """
 
 import contextlib
@@ -31,14 +31,16 @@ from k2_sim.blocks import btrfs
 from k2_sim.blocks import loop_devices
 from k2_sim import errors
 
-#: In the state directory: the files of volumes, or the file system of these.
+#: In the state directory: the directory with the files of volumes, or the file
+#: with the Btrfs that has them.
 PLAIN, IMAGE = 'content', 'content.btrfs'
 _FILES = 'files'
 _PROGRAM, _PACKAGE = 'mkfs.btrfs', 'btrfs-progs'
-# Of the free space: so that hosts never take the rest, which the state needs.
+# The part of the free space that the Btrfs gets: the state needs the rest,
+# which hosts can then never use up.
 _SHARE = 0.9
-# Less may leave no room for metadata when it is full; ext4 has no larger
-# files.
+# Bytes. A smaller Btrfs may have no room for metadata when it is full; ext4
+# has no larger files.
 _LEAST, _MOST = 4 * 2 ** 30, 15 * 2 ** 40
 # Seconds.
 _LIMIT = 60.0
@@ -51,9 +53,9 @@ _ADVICE = {
 
 
 class Place(NamedTuple):
-    """The directory of the files, and why snapshots take longer there.
+    """The directory of the files. shown: its name for the user.
 
-    shown: its name for the user.
+    drawback: why snapshots take longer there, '' if they do not.
     """
 
     directory: pathlib.Path
@@ -62,22 +64,23 @@ class Place(NamedTuple):
 
 
 class _FailedError(Exception):
-    """It cannot be made, or mounted; the text says why."""
+    """A Btrfs cannot be created or mounted; the text says why."""
 
 
 def place(state: pathlib.Path, is_served: bool, stack: contextlib.ExitStack
           ) -> Place:
-    """Where the files of an array are; the stack releases it.
+    """Where the files of an array are; the stack unmounts a Btrfs.
 
-    is_served: whether initiators write to them; without any, a new state
-    needs no Btrfs. Raises StateError if what is there cannot be used.
+    is_served: whether initiators write to them; without initiators, a new
+    state needs no Btrfs. Raises StateError if an existing directory or Btrfs
+    cannot be used.
     """
     shown = state.absolute()
     try:
         # The data plane forms relative paths.
         state = state.resolve()
         plain, image = state / PLAIN, state / IMAGE
-        # A link to what is not mounted is not the same as nothing.
+        # A dangling link counts, too: its target may not be mounted.
         if os.path.lexists(image):
             return Place(_existing(image, plain, stack), shown / IMAGE)
         if not is_served:
@@ -96,7 +99,8 @@ def place(state: pathlib.Path, is_served: bool, stack: contextlib.ExitStack
 def lock(state: pathlib.Path, stack: contextlib.ExitStack) -> None:
     """Keep other processes from a state directory until the stack ends.
 
-    Two would mount, or make, the same file system. Raises StateError.
+    Two processes would mount, or create, the same file system. Raises
+    StateError.
     """
     descriptor = os.open(state, os.O_RDONLY | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
@@ -128,7 +132,10 @@ def _existing(image: pathlib.Path, plain: pathlib.Path,
 
 
 def _drawback(plain: pathlib.Path) -> str | None:
-    """Why a directory is used as it is; None for a Btrfs in its place."""
+    """Why snapshots take longer in a plain directory, '' on Btrfs.
+
+    None if a Btrfs can be created instead.
+    """
     if btrfs.is_on(plain if plain.exists() else plain.parent):
         return ''
     # Also an empty directory: what belongs there may not be mounted.
@@ -184,7 +191,7 @@ def _format(image: pathlib.Path) -> None:
 
 def _mounted(image: pathlib.Path, stack: contextlib.ExitStack
              ) -> pathlib.Path:
-    """The directory for files in a file system, until the stack ends."""
+    """Mount a file system until the stack ends; returns its directory."""
     with loop_devices.shared(image) as device:
         descriptor = btrfs.mounted(os.readlink(f'/proc/self/fd/{device}'))
     stack.callback(os.close, descriptor)

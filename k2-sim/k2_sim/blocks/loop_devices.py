@@ -35,7 +35,7 @@ _LOOP_CONFIG = struct.Struct('=II 5Q 3I I 64s 64s 32s 2Q 64x')
 # struct loop_info64: lo_device, lo_inode, lo_offset, lo_sizelimit, lo_flags.
 _LOOP_INFO = struct.Struct('=2Q 8x 2Q 12x I 176x')
 _READ_ONLY = 1
-# Of devices that are released meanwhile, or that only others may use.
+# Errors of devices that were released meanwhile, or that only others may use.
 _NOT_OURS = (errno.ENXIO, errno.ENOENT, errno.ENODEV, errno.EBUSY,
              errno.EPERM, errno.EACCES)
 _SECTOR = 512
@@ -47,7 +47,7 @@ _LOOP_TRIES = 100
 def attached(path: pathlib.Path, is_direct: bool = False) -> Iterator[int]:
     """A descriptor of a new loop device of a file. Raises OSError.
 
-    is_direct: do not cache the file, as what uses the device does that.
+    is_direct: do not cache the file, as the user of the device does that.
     """
     for _ in range(_LOOP_TRIES):
         with opened(LOOP_CONTROL) as control:
@@ -61,7 +61,7 @@ def attached(path: pathlib.Path, is_direct: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def shared(path: pathlib.Path) -> Iterator[int]:
-    """As attached, but of the device that the file has already, if any.
+    """As attached(), but use the device that the file already has, if any.
 
     Two devices for one file system would damage it. Not thread-safe.
     """
@@ -86,7 +86,11 @@ def shared(path: pathlib.Path) -> Iterator[int]:
 
 
 def _is_of(device: int, status: os.stat_result) -> bool:
-    """Whether a loop device is that of a whole file. Raises OSError."""
+    """Whether a loop device is attached to a file.
+
+    Raises OSError, also if it covers only a part of the file, or is
+    read-only.
+    """
     info = bytearray(_LOOP_INFO.size)
     try:
         fcntl.ioctl(device, _LOOP_GET_STATUS64, info)

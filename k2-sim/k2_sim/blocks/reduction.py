@@ -41,8 +41,8 @@ from k2_sim.blocks import contents
 BLOCK = contents.BLOCK
 _ZEROS = bytes(BLOCK)
 _CHUNK = 256 * BLOCK
-# Clocks of file systems stand still for some milliseconds: a file that was
-# written to just now may be written to again without another time.
+# File systems advance their clocks every few milliseconds: a file that was
+# just written may be written again without a new modification time.
 _FRESH_NS = 100_000_000
 
 
@@ -88,7 +88,7 @@ class Figures:
         return sum(self.logical.values())
 
     def differing(self, other: 'Figures | None') -> set[tuple[str, int]]:
-        """The keys whose figures differ in, or are missing from, others."""
+        """The keys whose figures differ in other, or are missing there."""
         if other is None:
             return set(self.logical)
         return {key for key, size in self.logical.items()
@@ -120,8 +120,8 @@ class Blocks:
     def keys(self, lineage: int | None) -> Iterator[int]:
         """The identity of each block.
 
-        It is the hash alone or, if a lineage is given, also that and the
-        place in it.
+        That is its hash alone or, if a lineage is given, a hash of the
+        lineage, its number in the file, and its hash.
         """
         if lineage is None:
             return iter(self.hashes)
@@ -159,7 +159,7 @@ def reduced(data: bytes) -> int:
 
 
 def _compressor() -> Callable[[bytes], int]:
-    """Gives the compressed size of a block that is not zero."""
+    """A function that returns the compressed size of a block."""
     compress = zstandard.ZstdCompressor(level=1).compress
     return lambda block: min(len(compress(block)), BLOCK)
 
@@ -222,11 +222,11 @@ class _File:
 
 
 class Reduction:
-    """The figures of all files, kept up to date. Not safe for threads.
+    """The figures of all files, kept up to date. Not thread-safe.
 
-    path: where the file with a token is. changed: gives the tokens whose
-    files may have changed since it was called last; without it, every file
-    is checked each time.
+    path: returns the path of a token's file. changed: returns the tokens
+    whose files may have changed since it was called last; without it, every
+    file is checked each time.
     """
 
     def __init__(self, path: Callable[[str], pathlib.Path],
@@ -244,9 +244,10 @@ class Reduction:
         self._groups: dict[Group, tuple[list[Blocks], list[int]]] = {}
 
     def measure(self, groups: Collection[Group]) -> Figures:
-        """Read changed files; groups is the complete list.
+        """Read changed files, and return the figures.
 
-        Gives the same object as before if nothing has changed.
+        groups is the complete list. The result is the same object as before
+        if nothing has changed.
         """
         if groups != self._seen:
             self._figures = None
@@ -309,7 +310,7 @@ class Reduction:
                 self._counted[key] = blocks
 
     def _logical(self, group: Group) -> tuple[list[Blocks], list[int]]:
-        """The blocks that each image adds, and the inputs of that result."""
+        """The blocks of each image, and how many of them it adds."""
         blocks = [self._blocks(image) for image in group.images]
         known = self._groups.get(group)
         if known is not None and known[0] == blocks:
@@ -328,7 +329,7 @@ class Reduction:
 
 
 def _stamp(path: pathlib.Path) -> tuple[int, ...]:
-    """The signature of a file; () if it would not show a change."""
+    """The signature of a file; () if it might not show a later change."""
     try:
         status = path.stat()
     except FileNotFoundError:

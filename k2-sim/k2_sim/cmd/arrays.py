@@ -31,7 +31,7 @@ from k2_sim import equipment
 from k2_sim.recording import har
 
 _LISTEN = ('127.0.0.1', 0)
-#: Of the variables and files of the first array, and of the second.
+#: Suffixes of the variables and files of the first array, and of the second.
 SUFFIXES = ('', '_2')
 
 
@@ -55,7 +55,7 @@ class Running:
     array: k2_sim.Array
 
     def environment(self, suffix: str = '') -> dict[str, str]:
-        """What a command finds of it, as K2_URL or, with "_2", K2_URL_2."""
+        """A command's variables, such as K2_URL or, with "_2", K2_URL_2."""
         values = {
             'K2_NAME': self.name, 'K2_URL': self.url,
             'K2_ADDRESS': self.address, 'K2_CA': str(self.ca),
@@ -73,8 +73,8 @@ def arrays(arguments: Sequence[str], *, pair: bool = False,
 
     arguments: options of k2-sim; a second array has them, too, with a name,
     addresses and Fibre Channel ports of its own. directory: where state,
-    recording (run.har) and what was left (leftovers.json) are kept; nothing
-    is kept by default. Raises what k2-sim would say, see serve.ERRORS.
+    recording (run.har) and the objects left behind (leftovers.json) are kept;
+    nothing is kept by default. Raises the errors in serve.ERRORS.
     """
     with contextlib.ExitStack() as stack:
         place = directory.absolute() if directory else pathlib.Path(
@@ -101,7 +101,10 @@ def arrays(arguments: Sequence[str], *, pair: bool = False,
 
 
 def _settings(arguments: Sequence[str]) -> Settings:
-    """Those of the options; what stands for itself may not be said."""
+    """The settings of the options.
+
+    Raises SettingsError for --listen and --state-dir, which are chosen here.
+    """
     settings, _ = options.parse(
         ['--listen', '127.0.0.1:0', '--state-dir', '.', *arguments])
     if settings.listen != _LISTEN or settings.state_dir != pathlib.Path('.'):
@@ -112,8 +115,8 @@ def _settings(arguments: Sequence[str]) -> Settings:
 
 
 def _with_passwords(settings: Settings, place: pathlib.Path) -> Settings:
-    """The settings with files for all passwords, made where there is none."""
-    # Here they are news to nobody.
+    """The settings with a password file for each account, made if missing."""
+    # Generated here, they are not printed by service.prepare().
     Passwords(settings, place)
 
     def filed(account: Account) -> Account:
@@ -127,9 +130,9 @@ def _with_passwords(settings: Settings, place: pathlib.Path) -> Settings:
 
 
 def _second(first: Settings) -> Settings:
-    """The peer of an array: what must differ does.
+    """The settings of the second array, with a name and addresses of its own.
 
-    Names of Fibre Channel ports follow from its own name.
+    The names of its Fibre Channel ports are derived from its name.
     """
     made = first.equipment
     iscsi, wan = equipment.following(made.iscsi, made.wan)
@@ -147,7 +150,7 @@ def _connect(pair: Sequence[service.Service], ca: pathlib.Path) -> None:
 def _running(made: service.Service, ca: pathlib.Path) -> Running:
     user = made.passwords.users()[0]
     file = made.settings.users[0].password_file
-    # _with_passwords() has seen to it.
+    # _with_passwords() has set it.
     assert file is not None  # nosec B101
     return Running(
         made.array.name, made.server.url, made.address, ca, user.login,
@@ -156,7 +159,7 @@ def _running(made: service.Service, ca: pathlib.Path) -> Running:
 
 
 def _keep(array: k2_sim.Array, place: pathlib.Path, suffix: str) -> None:
-    """Write what a job looks at when it is over."""
+    """Write the recording, and the objects left behind."""
     suffix = suffix.replace('_', '-')
     for name, value in (
             (f'run{suffix}.har', har.archive(

@@ -44,7 +44,7 @@ _VERIFY = 'verify'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status."""
+    """Run one command; returns the exit status."""
     options = _parser().parse_args(argv)
     try:
         if options.noun == _VERIFY:
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_result(value: object) -> int:
-    """Print the result of an action; gives the exit status."""
+    """Print the result of an action; returns the exit status."""
     if isinstance(value, bool):
         return 0 if value else 1
     if value is not None:
@@ -204,7 +204,10 @@ def _natural(text: str) -> int:
 
 
 def _save(client: Client, options: argparse.Namespace) -> None:
-    """Readable by the owner only, as it has passwords of CHAP and peers."""
+    """Save the state to a file that only its owner can read.
+
+    It has the passwords of CHAP profiles and peers.
+    """
     saved = client.call('GET', 'save')
     try:
         number = os.open(options.file,
@@ -323,7 +326,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
                      _set('seed'), (_SOME,)),
         'save': Verb('save it to a file, including secrets', _save,
                      (_FILE,)),
-        'restore': Verb('replace it by a saved one', _restore,
+        'restore': Verb('replace it with a saved one', _restore,
                         (_FILE,)),
         'reset': Verb('reset to factory state', _call('POST', 'reset'))}),
 }

@@ -21,7 +21,7 @@ from typing import Any
 import requests
 from urllib3.exceptions import HTTPError
 
-#: The environment variable that may have the password.
+#: The environment variable that can have the password.
 PASSWORD = 'K2_SIM_PASSWORD'  # nosec B105
 _TIMEOUT = 60
 _UNTRUSTED = re.compile(r'certificate verify failed: (.*?)\.? \(_ssl')
@@ -32,23 +32,24 @@ class CommandError(Exception):
 
 
 class Client:
-    """The control API of one array; each call gives the JSON of a reply."""
+    """The control API of one array. Methods raise CommandError."""
 
     def __init__(self, session: requests.Session, url: str) -> None:
         self.session = session
         self.url = url.rstrip('/')
 
     def call(self, method: str, name: str, body: object = None) -> Any:
-        """One request below /sim/v1; raises CommandError."""
+        """Send one request below /sim/v1; returns the JSON of the reply."""
         reply = self._request(method, name, json=body)
         try:
             return reply.json() if reply.content else None
         except ValueError as exc:
-            raise CommandError(f'{self.url} is no simulated array') from exc
+            raise CommandError(f'{self.url} is not a simulated array'
+                               ) from exc
 
     def data(self, method: str, place: str, headers: dict[str, str],
              body: bytes = b'') -> requests.Response:
-        """One request for data of a place, such as volumes/31."""
+        """Send one request for the data of a place, such as volumes/31."""
         return self._request(
             method, f'data/{place}', headers=headers, data=body)
 
@@ -59,7 +60,8 @@ class Client:
                 method, f'{self.url}/sim/v1/{name}', timeout=_TIMEOUT,
                 **options)
         except requests.exceptions.InvalidJSONError as exc:
-            raise CommandError(f'a value that JSON has not: {exc}') from exc
+            raise CommandError(f'a value cannot be sent as JSON: {exc}'
+                               ) from exc
         except (requests.RequestException, HTTPError, OSError) as exc:
             raise unreachable(self.url, exc) from exc
         if not reply.ok:
@@ -90,7 +92,7 @@ def _reason(reply: requests.Response) -> str:
     try:
         return str(reply.json()['error_msg'])
     except (ValueError, KeyError, TypeError):
-        return f'status {reply.status_code}, which is no answer of k2-sim'
+        return f'status {reply.status_code}, which is not a reply of k2-sim'
 
 
 def open_session(login: str, password_file: pathlib.Path | None,
@@ -117,7 +119,7 @@ def open_session(login: str, password_file: pathlib.Path | None,
 
 
 def _as_sent(text: str) -> str:
-    """The library sends Latin-1, and an array reads UTF-8."""
+    """Prepare a text: the library sends Latin-1, but an array reads UTF-8."""
     return text.encode(errors='surrogateescape').decode('latin-1')
 
 

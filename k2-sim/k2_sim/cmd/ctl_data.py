@@ -22,7 +22,7 @@ from typing import IO
 from k2_sim.cmd.ctl_client import Client
 from k2_sim.cmd.ctl_client import CommandError
 
-# What one request carries.
+# Bytes of one request.
 PIECE = 8 * 2 ** 20
 _STANDARD = '-'
 
@@ -41,7 +41,10 @@ def _opened(name: str, mode: str) -> Iterator[IO[bytes]]:
 
 
 def read(client: Client, options: argparse.Namespace) -> None:
-    """Copy data of a place to a file, which stays if it is refused."""
+    """Copy data of a place to a file.
+
+    If the first request is refused, the file is not touched.
+    """
     pieces = _pieces(client, options)
     first = next(pieces, b'')
     with _opened(options.file, 'wb') as file:
@@ -50,7 +53,7 @@ def read(client: Client, options: argparse.Namespace) -> None:
 
 
 def _pieces(client: Client, options: argparse.Namespace) -> Iterator[bytes]:
-    """The data as asked for, until the end of the place at most."""
+    """Yield the requested data, up to the end of the place at most."""
     offset, left = options.offset, options.length
     while left is None or left > 0:
         length = PIECE if left is None else min(PIECE, left)
@@ -75,7 +78,7 @@ def write(client: Client, options: argparse.Namespace) -> None:
 
 
 def discard(client: Client, options: argparse.Namespace) -> None:
-    """Let a place, or a range of it, be zeros again."""
+    """Discard a place, or a range of it: it reads as zeros again."""
     last = '' if options.length is None \
         else str(options.offset + options.length - 1)
     client.data('DELETE', options.place, {

@@ -19,7 +19,7 @@ from k2_sim.cmd import serve
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out the command; gives the exit status."""
+    """Carry out the command; returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ['run']:
         return run.main(arguments[1:])

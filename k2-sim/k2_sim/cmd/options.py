@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command line of k2-sim, and the settings that come of it."""
+"""The command line of k2-sim, and the settings that result from it."""
 
 import argparse
 from collections.abc import Callable
@@ -41,9 +41,10 @@ _Part = TypeVar('_Part', Account, Peers)
 
 def parse(argv: Sequence[str] | None = None
           ) -> tuple[Settings, pathlib.Path]:
-    """The settings of the file with the options, and the state directory.
+    """The settings, and the state directory.
 
-    Raises SettingsError for a file or settings that make no sense.
+    Options override the file of --config. Raises SettingsError for an
+    invalid file, and SystemExit for invalid options.
     """
     parser = _parser()
     options = vars(parser.parse_args(argv))
@@ -108,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _argument(read: Callable[[object], _T]) -> Callable[[str], _T]:
-    """A reader as a type for argparse."""
+    """A function of config.reading as a type for argparse."""
     def convert(text: str) -> _T:
         try:
             return read(text)

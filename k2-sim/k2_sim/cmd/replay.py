@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sends the requests of a recording again, and compares the answers.
+"""Sends the requests of a recording again, and compares the replies.
 
 A recording is an HTTP Archive, as the simulated array exports one. It can
 be replayed against any array; nothing here needs the simulator. Ids are
@@ -30,16 +30,16 @@ import urllib.parse
 import requests
 
 BASE = '/api/v2'
-#: What differs by its nature: times, numbers drawn, texts of errors (ERR-7).
+#: What always differs: times, SCSI identifiers, texts of errors (ERR-7).
 VOLATILE = ('*_time', '*timestamp', 'scsi_*', 'error_msg')
-# Faults that leave the answer as it is, if it comes.
+# Faults that do not change the reply, if there is one.
 _HARMLESS = ('', 'latency', 'hang', 'slow_loris')
 _REF = re.compile(r'(/[a-z_/]+[a-z])/([0-9]+)')
-# Collections with the ids of another one.
+# Collections whose ids are those of another one.
 _DERIVED = {'/stats/volumes': '/volumes',
             '/replication/stats/volumes': '/volumes',
             '/replication/rpo_history': '/replication/sessions'}
-# Refusals that are of the recording's credentials and of its pace.
+# Refusals due to the credentials or the pace of the recorded requests.
 _NOT_ADMITTED = (401, 403, 429)
 _TIMEOUT = 60
 
@@ -50,10 +50,10 @@ class RecordingError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One difference: where in the answer, and both values.
+    """One difference: where in the reply, and both values.
 
     number: of the request in the recording, from 1. field: "status", or the
-    path of a value in the body, as hits.0.name.
+    path of a value in the body, such as hits.0.name.
     """
 
     number: int
@@ -64,18 +64,21 @@ class Difference:
 
 
 def entries(archive: object) -> list[dict[str, Any]]:
-    """The entries of an archive; raises RecordingError if it is none."""
+    """The entries of an HTTP Archive; raises RecordingError for others."""
     try:
         found = list(archive['log']['entries'])  # type: ignore[index]
         for entry in found:
             _check(entry)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        raise RecordingError('the file is no HTTP Archive') from exc
+        raise RecordingError('the file is not an HTTP Archive') from exc
     return found
 
 
 def _check(entry: dict[str, Any]) -> None:
-    """Touch everything that is used later; raises what is wrong with it."""
+    """Check everything that is used later.
+
+    Raises AttributeError, KeyError, TypeError or ValueError.
+    """
     asked, answer = entry['request'], entry['response']
     texts = [asked['method'], asked['url'], entry.get('_fault', '')]
     texts += [_text(asked.get('postData')), _text(answer.get('content'))]
@@ -109,11 +112,12 @@ class Replay:
 
     def run(self, recording: Sequence[dict[str, Any]]
             ) -> Iterator[Difference]:
-        """Send all that was carried out, one after another.
+        """Send all requests that were carried out, and yield differences.
 
-        What a fault has spoilt is sent and not compared. What the array
-        did not admit is skipped: it would be admitted now. Raises
-        requests.RequestException when the array cannot be reached.
+        If a fault changed the reply, the request is sent, but the replies
+        are not compared. Requests refused with 401, 403 or 429 are skipped,
+        as they could be accepted now. Raises requests.RequestException when
+        the array cannot be reached.
         """
         for number, entry in enumerate(recording, 1):
             if not entry.get('_carriedOut', True):
@@ -153,7 +157,7 @@ class Replay:
             data=body, timeout=_TIMEOUT, allow_redirects=False)
 
     def _headers(self, asked: dict[str, Any]) -> dict[str, str]:
-        """Those of the API; sequence ids are those of this run (SEQ-2)."""
+        """The headers of the API; sequence ids are of this run (SEQ-2)."""
         sent = {}
         for header in asked.get('headers') or ():
             name, value = header['name'].lower(), header['value']
@@ -188,7 +192,7 @@ class Replay:
 
     @staticmethod
     def _resource(entry: dict[str, Any]) -> str:
-        """The collection of a path, with a slash first."""
+        """The collection of a request, with a leading slash."""
         below = _url(entry).path.partition(BASE)[2].rstrip('/')
         head, _, last = below.rpartition('/')
         return head if last.isdecimal() or last == '__bulk' else below
@@ -213,7 +217,7 @@ class Replay:
         return int(known[2])
 
     def _learn(self, resource: str, recorded: Any, replayed: Any) -> None:
-        """Which object here is which of the recording."""
+        """Note which object of the array is which of the recording."""
         for old, new in _same(recorded, replayed):
             if 'id' in old and 'id' in new:
                 self._refs[f'{resource}/{old["id"]}'] = \
@@ -249,8 +253,8 @@ def _same(recorded: Any, replayed: Any
           ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Pairs of records that are the same object.
 
-    Those of one object or bulk call by their place, those of a search by
-    their name.
+    The records of one object or of a bulk call are paired by their position,
+    those of a search by their name.
     """
     if not isinstance(recorded, dict) or not isinstance(replayed, dict):
         return
@@ -272,7 +276,7 @@ def _text(part: dict[str, Any] | None) -> Any:
 
 
 def _json(text: str) -> Any:
-    """The text as JSON; None if it is none."""
+    """The value of a JSON text; None for any other text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -31,12 +31,12 @@ from k2_sim.config import reading
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command with an array; gives its exit status."""
+    """Run the command with an array; returns its exit status."""
     own, separator, command = _split(argv)
     parser = _parser()
     options, others = parser.parse_known_args(own)
     if not separator or not command:
-        parser.error('name a command behind --')
+        parser.error('give a command after --')
     try:
         with arrays.arrays(others, pair=options.pair,
                            directory=options.directory) as running:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], bool, list[str]]:
-    """The options, whether there is a --, and what is behind it."""
+    """The options, whether there is a --, and what follows it."""
     if '--' not in argv:
         return list(argv), False, []
     place = list(argv).index('--')
@@ -61,9 +61,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Run a command while a simulated array answers on a free'
         ' port of this machine.',
-        epilog='The options of k2-sim are taken, too, but for --listen and'
-        ' --state-dir.\n\nThe command finds in its environment K2_URL,'
-        ' K2_ADDRESS (HOST:PORT), K2_NAME,\nK2_CA (a file), K2_LOGIN,'
+        epilog='All other options of k2-sim can be given, too, except'
+        ' --listen and --state-dir.\n\nThe command gets these variables:'
+        ' K2_URL, K2_ADDRESS (HOST:PORT), K2_NAME,\nK2_CA (a file), K2_LOGIN,'
         ' K2_PASSWORD and K2_PASSWORD_FILE of the array, and\n'
         'K2_SIM_PASSWORD for k2-sim-ctl; those of a second array end with'
         ' _2.')
@@ -72,8 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         help='start two arrays that replicate to each other')
     parser.add_argument(
         '--directory', type=_path, metavar='DIR',
-        help='keep there what the command asked (run.har), what it left on'
-        ' the array (leftovers.json), and the state (default: keep nothing)')
+        help='where to keep the requests of the command (run.har), the objects'
+        ' that it left on the array (leftovers.json), and the state (default:'
+        ' keep nothing)')
     return parser
 
 
@@ -85,7 +86,7 @@ def _path(text: str) -> pathlib.Path:
 
 
 def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
-    """Run it to its end despite signals; gives its exit status."""
+    """Run the command to its end despite signals; returns its exit status."""
     environment = {**os.environ}
     for one, suffix in zip(running, arrays.SUFFIXES):
         environment.update(one.environment(suffix))
@@ -102,7 +103,7 @@ def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
 
 
 class _Signals:
-    """Forwards SIGTERM to the command; it gets Ctrl-C from the terminal.
+    """Forwards SIGTERM to the command, which gets Ctrl-C from the terminal.
 
     So the array always ends after the command.
     """
@@ -123,7 +124,7 @@ class _Signals:
             signal.signal(number, handler)
 
     def forward_to(self, process: subprocess.Popen[bytes]) -> None:
-        """Send it signals from now on, and those received before."""
+        """Forward SIGTERM from now on, and one that came before."""
         self._process = process
         if self._came_early:
             process.send_signal(signal.SIGTERM)

@@ -11,9 +11,9 @@
 # under the License.
 """k2-sim: a simulated K2 array as an HTTPS service.
 
-Exit status: 0 after a clean stop, 1 when something in the way cannot be
-used (port, state, directory, file) or the state cannot be written any more,
-2 for arguments that make no sense.
+Exit status: 0 after a clean stop, 1 when something cannot be used (port,
+state, directory, file) or the state cannot be written any more, 2 for invalid
+arguments.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,13 @@ from k2_sim.config.settings import Settings
 from k2_sim.config.settings import SettingsError
 
 _INTERRUPTED = 128 + signal.SIGINT
-#: What keeps a service from starting or going on, with a text for the user.
+#: Errors that keep a service from starting or running, with a text for the
+#: user.
 ERRORS = (service.StartError, SettingsError, k2_sim.StateError, OSError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the service until SIGTERM or SIGINT; gives the exit status."""
+    """Run the service until SIGTERM or SIGINT; returns the exit status."""
     try:
         settings, directory = options.parse(argv)
         _run(settings, directory)
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'k2-sim: error: {exc}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        # Before the service has begun, which ends well by it.
+        # Only before the service runs: later, SIGINT is a clean stop.
         return _INTERRUPTED
     return 0
 
@@ -54,10 +55,10 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
         # uvicorn raises the signal again after its clean stop.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: None)
-        # What was loaded stays. To look through all of it for garbage, over
-        # and over, would keep requests waiting.
+        # What was loaded is never garbage. Looking through all of it again
+        # and again would delay requests.
         gc.freeze()
-        # The same for what long reads add to the cache of replies.
+        # The same applies to what long reads add to the cache of replies.
         gc.set_threshold(10000, 20, 100)
         ready = made.ready_lines()
         made.server.run(lambda: service.say(ready))

@@ -35,7 +35,8 @@ from k2_sim.state import disk
 #: The file of the state in the state directory, and the mark that it was
 #: complete once.
 STATE, MADE = 'state.db', 'state.made'
-# Beyond it, programs that close all files before they begin take seconds.
+# With a higher limit, programs that close all files at their start take
+# seconds.
 _MOST_FILES = 2 ** 20
 
 
@@ -102,7 +103,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     listener = stack.enter_context(_listen(*settings.listen))
     saved = _saved(settings)
     passwords = Passwords(settings, directory)
-    # Immediately: after a later failure they are not printed again.
+    # Print them now: if this start fails later, the next one does not.
     for line in passwords.messages():
         say(line)
     _check_exposure(listener, passwords)
@@ -129,7 +130,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
 
 
 def _raise_file_limit() -> None:
-    """Allow as many connections as the system does."""
+    """Allow as many open files, and so connections, as the system does."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY \
         else min(hard, _MOST_FILES)
@@ -147,11 +148,12 @@ def _make_directory(path: pathlib.Path) -> None:
 
 def check_not_emptied(directory: pathlib.Path,
                       state: pathlib.Path | None = None) -> None:
-    """Refuse a state without objects where there was an array.
+    """Refuse a state without objects in a directory that had an array.
 
-    Earlier versions left no mark, but mostly a certificate authority.
+    Earlier versions left no mark (state.made), but usually the key of a
+    certificate authority.
 
-    state: a copy of the file, to look at in place of it.
+    state: a copy of the state file, to look at instead. Raises StartError.
     """
     if (disk.is_emptied(state or directory / STATE)
             and any((directory / name).exists() for name in (MADE, 'ca.key'))):
@@ -165,7 +167,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return server.listen(host, port)
     except (OSError, UnicodeError) as exc:
-        # The text may be followed by a note of Python's in brackets.
+        # Python may add a note in parentheses.
         reason = str(exc.strerror if isinstance(exc, OSError)
                      else exc).partition(' (')[0]
         raise StartError(f'cannot listen on {host} port {port}: {reason};'

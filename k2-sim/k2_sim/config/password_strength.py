@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Passwords that are guessed: for an array that others can reach.
+"""Detects easily guessed passwords, for an array that others can reach.
 
-As NIST SP 800-63B has it: a length, a list of what is tried first, the
-names of the service and its accounts, repetitions and sequences; nothing
-about kinds of characters.
+As in NIST SP 800-63B, it checks the length, a list of what is tried first, the
+names of the service and its accounts, repetitions and sequences, but not the
+kinds of characters.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ _WORDS = frozenset((
     'trustno', 'ubuntu', 'user', 'username', 'vagrant', 'volume',
     'welcome'))
 _LOOKALIKES = str.maketrans('01345789@$!', 'oleastbgasi')
-# What is typed or counted without a thought, from anywhere and backwards.
+# Sequences of letters, digits and keys, used from any place and backwards.
 _ROWS = ('abcdefghijklmnopqrstuvwxyz', '01234567890', '!@#$%^&*()',
          '1qaz2wsx3edc4rfv5tgb6yhn', 'qwertyuiopasdfghjklzxcvbnm',
          'qwertzuiopasdfghjklyxcvbnm')
@@ -45,14 +45,14 @@ _SHORTEST_ROW = 4
 
 
 def flaw(password: str, names: Iterable[str] = ()) -> str:
-    """Why others would guess a password, or nothing.
+    """Why a password is easily guessed, or ''.
 
     names: of accounts, which are tried, too.
     """
     if len(password) < SHORTEST:
-        return f'has less than {SHORTEST} characters'
+        return f'has fewer than {SHORTEST} characters'
     if len(set(password)) < _FEWEST_DIFFERENT:
-        return f'has less than {_FEWEST_DIFFERENT} different characters'
+        return f'has fewer than {_FEWEST_DIFFERENT} different characters'
     tried = {*_WORDS, *map(_letters, names)} - {''}
     if any(_is_made_of(form, tried) for form in _forms(password)):
         return 'is one that everybody tries first'
@@ -60,7 +60,7 @@ def flaw(password: str, names: Iterable[str] = ()) -> str:
 
 
 def _forms(password: str) -> set[str]:
-    """Its letters, as they are and with signs read as letters."""
+    """A password, its letters, and those with lookalikes read as letters."""
     text = password.lower()
     cores = [re.sub(f'^{around}+|{around}+$', '', text)
              for around in (r'[\W_]', r'[\W\d_]')]
@@ -73,7 +73,7 @@ def _letters(text: str) -> str:
 
 
 def _is_made_of(text: str, words: set[str]) -> bool:
-    """Whether it is nothing but words one after the other, or a sequence."""
+    """Whether a text consists of words only, or is a sequence."""
     if len(text) >= _SHORTEST_ROW and any(
             text in row * 2 or text in row[::-1] * 2 for row in _ROWS):
         return True

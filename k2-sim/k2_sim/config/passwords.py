@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Passwords of accounts: out of a file, or generated into one.
+"""Passwords of accounts: read from a file, or generated into one.
 
 A generated password stays in the state directory, in a file that only its
 owner can read (as the keys and the state there are), so that other programs
@@ -137,7 +137,7 @@ def _read(path: pathlib.Path) -> str:
         raise SettingsError(f'cannot read password file {path}:'
                             f' {exc.strerror}') from exc
     except UnicodeDecodeError as exc:
-        raise SettingsError(f'password file {path} is no text') from exc
+        raise SettingsError(f'password file {path} is not UTF-8') from exc
     if not lines or not lines[0]:
         raise SettingsError(f'password file {path} is empty')
     return lines[0]

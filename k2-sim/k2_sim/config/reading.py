@@ -12,8 +12,8 @@
 
 """Values of settings, from the command line and from YAML.
 
-Each function gives the value that it was written for, and raises ValueError
-with what is allowed instead.
+Each function returns the parsed value. For an invalid one it raises
+ValueError, whose text says what is allowed.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ _LARGEST_KIB = 2 ** 50
 
 
 def text(value: object) -> str:
-    """Some text."""
+    """A text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError('a text that is not empty')
     return value
 
 
 def _written(value: object) -> str:
-    """The text of a value, and nothing of what is no text."""
+    """The value if it is a text, or else ''."""
     return value if isinstance(value, str) else ''
 
 
@@ -48,7 +48,7 @@ def path(value: object) -> pathlib.Path:
     """A path, which may begin with ~ or ~USER."""
     found = text(value)
     try:
-        # What the file system cannot be asked for raises ValueError.
+        # A path that no file system can have raises ValueError.
         expanded = pathlib.Path(found).expanduser()
         if b'\0' not in os.fsencode(expanded):
             return expanded
@@ -66,7 +66,7 @@ def flag(value: object) -> bool:
 
 
 def one_of(*allowed: str) -> Callable[[object], str]:
-    """A reader of one of some words."""
+    """Return a reader that accepts one of the allowed words."""
     def read(value: object) -> str:
         if value not in allowed:
             raise ValueError(f'one of {", ".join(allowed)}')
@@ -76,7 +76,7 @@ def one_of(*allowed: str) -> Callable[[object], str]:
 
 
 def whole(low: int, high: int) -> Callable[[object], int]:
-    """A reader of a whole number."""
+    """Return a reader that accepts a whole number from low to high."""
     def read(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
             raise ValueError(f'a whole number from {low} to {high}')
@@ -140,7 +140,7 @@ def host(value: object) -> str:
 
 
 def tls_name(value: object) -> str:
-    """A name in a certificate: a host, or all below one with *."""
+    """A name in a certificate: a host, or *.DOMAIN for all hosts below one."""
     found = text(value)
     host(found.removeprefix('*.'))
     return found
@@ -158,7 +158,7 @@ def endpoint(value: object) -> tuple[str, int]:
 
 
 def shown(host: str, port: int) -> str:
-    """An endpoint as it is written."""
+    """HOST:PORT, or [HOST]:PORT for IPv6, of an endpoint."""
     return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
 
 

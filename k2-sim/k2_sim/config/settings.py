@@ -20,15 +20,15 @@ from typing import Any
 from k2_sim import equipment
 from k2_sim.rules import groups
 
-#: On each node.
+#: Fibre Channel ports on each node.
 MOST_FC_PORTS = 32
 DATA_PLANES = ('none', 'tgt', 'lio')
-#: Of each kind, that a new state can have from the start.
+#: Objects of each kind that a new state can have from the start.
 MOST_OBJECTS = 100_000
 
 
 class SettingsError(Exception):
-    """Settings that make no sense; the text is one line for the user."""
+    """The settings are invalid; the text is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Seed:
 class Peers:
     """Arrays to replicate with: their addresses (HOST:PORT) by name.
 
-    login and password_file: the account there. Without a file it has the
-    password of the account of that login here. ca: certificates that the
-    peers are checked with.
+    login and password_file: the account there. Without a file, the password
+    is that of the same login here. ca: the certificates to verify the peers
+    with.
     """
 
     addresses: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -91,12 +91,13 @@ class Settings:
     array's own account, for its peers, too. latency: seconds. rate_limit:
     requests per second, 0 for none. behaviors: choices that differ from the
     profile's (see profiles.Behaviors). tls_names: further names in the
-    certificate. flex: access through the cloud manager, too. random_seed:
-    what chance comes from, None for a new one. faults: fault rules from the
-    start (see fault_rules.FaultRule). restore: a saved state to begin with.
-    data_plane: one of DATA_PLANES; data_plane_required: without it do not
-    serve the API either. iscsi: None for addresses that suit the data plane.
-    What concerns a new state is ignored later.
+    certificate. flex: additional access through the cloud manager.
+    random_seed: the seed of all random numbers, None for a new one. faults:
+    fault rules from the start (see fault_rules.FaultRule). restore: a saved
+    state to begin with. data_plane: one of DATA_PLANES; data_plane_required:
+    do not start if it cannot run. iscsi: None for addresses that suit the
+    data plane. name, size, iscsi, wan, fc_ports and seed apply only to a new
+    state.
     """
 
     state_dir: pathlib.Path | None = None
@@ -131,7 +132,7 @@ class Settings:
 
     @property
     def equipment(self) -> equipment.Equipment:
-        """What the array is made with."""
+        """The equipment of a new array."""
         iscsi = self.iscsi
         if iscsi is None:
             iscsi = equipment.alternate(
@@ -142,7 +143,7 @@ class Settings:
 
 
 def seed_of(counts: Mapping[str, int]) -> Seed:
-    """A seed, if its numbers fit together; raises ValueError."""
+    """The seed with these counts; raises ValueError if they are invalid."""
     known = [field.name for field in dataclasses.fields(Seed)]
     for kind in counts:
         if kind not in known:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Settings out of a YAML file, each key of it checked."""
+"""Reads settings from a YAML file, and checks each key."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _SHOWN.maxstring = _SHOWN.maxother = 60
 
 
 class _KeyError(ValueError):
-    """What is wrong with a key, and which key of a value it is."""
+    """A key is wrong, or its value; key: its path, such as users.1.role."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -58,10 +58,10 @@ class _TwiceError(yaml.YAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which each key of a mapping is there once."""
+    """Loads YAML; raises _TwiceError for a key that a mapping has twice."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """A mapping as it is written, before << is carried out."""
+        """A mapping as it is written, before << is merged."""
         node = super().compose_mapping_node(anchor)
         lines: dict[tuple[str, str], int] = {}
         for key in (key for key, _ in node.value
@@ -74,7 +74,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        """A value; what is wrong with a number or date tells its line."""
+        """A value; an error in a number or date includes the line."""
         try:
             return super().construct_object(node, deep)
         except ValueError as exc:
@@ -97,12 +97,13 @@ def load(path: pathlib.Path) -> Settings:
     except _TwiceError as exc:
         raise SettingsError(f'{path}: {_line(exc)}') from exc
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise SettingsError(f'{path} is no YAML: {_line(exc)}') from exc
+        raise SettingsError(f'{path} is not valid YAML: {_line(exc)}'
+                            ) from exc
     if content is None:
         # Empty, or all of it a comment.
         content = {}
     if not isinstance(content, dict):
-        raise SettingsError(f'{path} is no mapping of keys to values')
+        raise SettingsError(f'{path} is not a mapping of keys to values')
     try:
         return _read(content, _Readers(path.parent))
     except _KeyError as exc:
@@ -114,12 +115,12 @@ def load(path: pathlib.Path) -> Settings:
 
 
 def _line(text: object) -> str:
-    """In one line, whatever the file has put into it."""
+    """A text in one line, whatever the file contains."""
     return ' '.join(str(text).split())
 
 
 class _Readers:
-    """The readers of the keys that can hold paths, and of all others."""
+    """The readers of all keys. folder: where relative paths start."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
@@ -207,7 +208,7 @@ def _renamed(found: dict[str, Any], old: str, new: str) -> Any:
 
 
 def _check_addresses(found: Mapping[str, Any]) -> None:
-    """Each address can only be in one place."""
+    """Refuse an address that is given twice."""
     interfaces: list[equipment.Interface] = []
     for key in ('iscsi', 'wan'):
         interfaces += found.get(key, ())
@@ -264,7 +265,7 @@ def _interface(value: Any) -> equipment.Interface:
 
 
 def _fc_ports(value: Any) -> int | tuple[str, ...]:
-    """How many each node has, or the names of all."""
+    """The number of ports of each node, or the names of all."""
     if not isinstance(value, list):
         return reading.whole(0, MOST_FC_PORTS)(value)
     names: tuple[str, ...] = _list_of(reading.wwpn)(value)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The files that make up the console, kept once they were read."""
+"""The files that make up the console, cached after the first read."""
 
 import functools
 from importlib import resources

@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 class History:
-    """The samples of one array, taken on each poll, in memory.
+    """The samples of one array, in memory.
 
     They are protected by the array's lock: a separate lock would be taken
     in both orders, by views and by sampling.

@@ -49,7 +49,7 @@ class Login:
 
 
 class Logins:
-    """The sessions of one page, safe for threads."""
+    """The sessions of one page; thread-safe."""
 
     def __init__(self, users: users_module.Users,
                  clock: clock_module.Clock) -> None:

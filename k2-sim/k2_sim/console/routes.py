@@ -77,7 +77,7 @@ class _Page:
     serve: Callable[[Request, str], object]
 
     def cookie_of(self, request: Request) -> str:
-        """The name of a cookie.
+        """The name of the page's cookie, which includes the port.
 
         Browsers send the cookies of a machine to all of its ports, where
         other arrays may listen.
@@ -159,7 +159,8 @@ class Console:
         if request.method != 'GET':
             raise errors.wrong_method()
         if len(request.query) > _LONGEST_QUERY:
-            raise errors.refused('Too much is opened; close some of it')
+            raise errors.refused('Too many objects are expanded; collapse'
+                                 ' some of them')
         query = dict(urllib.parse.parse_qsl(request.query))
         return self._view_models.answer(
             name.removeprefix('feed/'), view_models_module.read(query))

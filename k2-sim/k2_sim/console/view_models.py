@@ -54,8 +54,9 @@ _LISTED = ('name', 'rpo', 'state', 'current_role', 'suspend_reason',
 class Asked:
     """The parameters of a view.
 
-    search: part of a name or text. opened: references of expanded objects.
-    kind: filter of lines. since: seconds since the epoch.
+    search: part of a name or text. offset: the number of objects to skip.
+    opened: references of expanded objects. kind: filter of lines. since:
+    seconds since the epoch. ref: the object to show.
     """
 
     search: str = ''
@@ -107,7 +108,7 @@ class ViewModels:
             'system': self._system, 'object': _object}
 
     def answer(self, name: str, asked: Asked) -> Fields:
-        """What a view shows now; raises ApiError (404) for no view."""
+        """What a view shows now; raises ApiError (404) for unknown views."""
         view = self._views.get(name)
         if view is None:
             raise errors.no_resource()
@@ -132,7 +133,7 @@ class ViewModels:
 
     def _identity(self, scope: base.Scope) -> Fields:
         state = _singleton(scope, catalogue.SYSTEM_STATE.name)
-        # It differs on each request, which pages need not see.
+        # They differ by request: no reply would equal the previous one.
         del state['system_time'], state['current_user_role']
         return {'profile': self._core.profile, 'system': state}
 
@@ -259,7 +260,7 @@ def _replication(scope: base.Scope, asked: Asked) -> Fields:
 
 
 def _session(scope: base.Scope, row: Row) -> Fields:
-    """A session; lag: seconds since what is here on both sides."""
+    """A session; lag: the age in seconds of the latest replicated data."""
     shown = registry.shown(scope, replicas.SESSIONS, row)
     latest = shown['latest_replicated_snapshot']
     lag = None

@@ -29,7 +29,7 @@ Item = tuple[str, Row]
 
 
 class VolumeTree:
-    """The tree as expanded by one visitor.
+    """The tree as expanded by one user.
 
     search: part of a name; matches are shown with their parents. opened:
     references of expanded objects.
@@ -79,7 +79,7 @@ class VolumeTree:
 
 
 def _name(item: Item) -> str:
-    """The short name: where it is shows what else belongs to the name."""
+    """The name; a short one for snapshots, as the tree shows the rest."""
     resource, row = item
     return str(row['short_name' if resource == SNAPSHOTS else 'name'])
 
@@ -121,7 +121,7 @@ def _above(scope: Scope, resource: str, row: Row) -> str | None:
 
 
 def _is_with_snapshot(scope: Scope, volume: Row) -> bool:
-    """Whether it is a thin clone beside its snapshot (CLN-7)."""
+    """Whether it is a thin clone in the group of its snapshot (CLN-7)."""
     ref = volume.get('clone_snapshot')
     return (ref is not None and scope.store.exists(ref) and
             scope.store.at(ref)['volume_group'] == volume['volume_group'])

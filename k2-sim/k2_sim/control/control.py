@@ -41,7 +41,7 @@ from k2_sim.rules import system
 from k2_sim.rules import volumes
 
 
-# Per request: the array answers no other request meanwhile.
+# Of each kind per request: the array answers no other request meanwhile.
 _MOST_SEEDED = 10000
 _SECRETS = ('password', 'local_password')
 
@@ -62,7 +62,7 @@ class Lifecycle(Protocol):
         """The whole state as it is now."""
 
     def restore(self, archive: archive.Archive) -> None:
-        """Replace the state by a saved one."""
+        """Replace the state with a saved one."""
 
 
 class Control:
@@ -89,8 +89,8 @@ class Control:
                   **fields: Any) -> FaultRule:
         """Add a fault rule, given as an object or by its fields.
 
-        The rule that is returned counts: rule.triggered is how many requests
-        it affected.
+        The returned rule has counters: rule.triggered is how many requests it
+        affected.
         """
         checked = fault_rules.read(fields if rule is None else rule)
         self._check_port(checked.port)
@@ -204,8 +204,8 @@ class Control:
                     snapshot: int | None = None) -> None:
         """Set how many KiB hosts have written to a volume (CAP-4).
 
-        snapshot: set the KiB of the image of the volume in it instead.
-        Refused if the array has no space for it (CAP-3).
+        snapshot: set the KiB of the volume's image in this snapshot or view
+        instead. Raises ApiError (400) if the array has no space (CAP-3).
         """
         core = self._core
         with core.lock, core.store.transaction():
@@ -213,7 +213,7 @@ class Control:
             if row is not None and snapshot is not None:
                 row, resource = self._image(volume, snapshot), 'volsnaps'
             if row is None or not 0 <= kib <= row['size']:
-                raise errors.refused('No such volume, or too much for it')
+                raise errors.refused('No such volume, or more than its size')
             core.store.update(
                 resource, row['id'], logical_capacity=float(kib))
             if system.free(self._scope()) < 0:
@@ -295,7 +295,7 @@ class Control:
     def cut_link(self) -> None:
         """Cut the links to the peers, in both directions.
 
-        Transfers that were due by now have arrived.
+        Transfers that are due arrive first.
         """
         links = self._links
         self._life.run_maintenance()
@@ -357,13 +357,13 @@ class Control:
         try:
             seed = settings.seed_of(counts)
         except ValueError as exc:
-            raise errors.refused(f'Wanted: {exc}') from exc
+            raise errors.refused(f'Expected: {exc}') from exc
         core = self._core
         with core.lock, core.store.transaction():
             seeding.create(self._scope(), seed)
 
     def leftovers(self) -> dict[str, list[dict[str, Any]]]:
-        """Every object of a user by resource, views under "views".
+        """Every object that a user created, by resource; views as "views".
 
         Empty when nothing was left behind.
         """
@@ -391,10 +391,11 @@ class Control:
         return self._life.save()
 
     def restore(self, document: bytes) -> None:
-        """Replace the state by the one in a JSON document.
+        """Replace the state with the one in a JSON document.
 
-        The document is what save() gives. Faults, behaviors and the journal
-        stay. Raises ApiError (400) if it is invalid; then nothing changes.
+        The document is what save() returns, as JSON. Faults, behaviors and
+        the journal stay. Raises ApiError (400) if it is invalid; then nothing
+        changes.
         """
         try:
             saved = archive.read(document, self._core.profile)

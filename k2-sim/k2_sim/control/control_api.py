@@ -155,7 +155,7 @@ def _recorder(control: control_module.Control, request: Request) -> object:
 
 
 def _record(control: control_module.Control, request: Request) -> object:
-    """Starts or stops it; kib says how much it keeps."""
+    """Start or stop the recorder; kib: how much it keeps."""
     body = _fields(request)
     running = body.pop('running', None)
     if not isinstance(running, bool) or set(body) - {'kib'} \
@@ -217,7 +217,7 @@ def _read_data(control: control_module.Control, request: Request) -> object:
 
 
 def _write_data(control: control_module.Control, request: Request) -> object:
-    """Without Content-Range the body goes to the beginning."""
+    """Write the body; without Content-Range, at offset 0."""
     header = request.headers.get('content-range')
     offset = 0 if header is None else _offset(header, len(request.body))
     control.data.write(*_place(request), offset, request.body)
@@ -225,7 +225,7 @@ def _write_data(control: control_module.Control, request: Request) -> object:
 
 
 def _offset(header: str, length: int) -> int:
-    """Where a body of that length goes."""
+    """The offset of a body; length: its number of bytes."""
     match = re.fullmatch(
         r'bytes ([0-9]{1,18})-([0-9]{1,18})/(\*|[0-9]{1,18})', header)
     if match is None or int(match[2]) - int(match[1]) + 1 != length:
@@ -283,7 +283,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
 }
 # Current names by former ones, which are not listed.
 _DEPRECATED = {'switches': 'behaviors'}
-# What has a number behind the name.
+# Resources with an id after the name.
 _ITEMS: dict[str, dict[str, Action]] = {
     'faults': {
         'GET': _fault, 'PATCH': _change_fault,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What hosts do to volumes and views, without an initiator."""
+"""Reads and writes of volumes and views as by hosts, without initiators."""
 
 from collections.abc import Iterator
 import contextlib
@@ -27,18 +27,19 @@ from k2_sim.rules import volumes
 from k2_sim.state.schema import Row
 
 
-# What one request reads or writes at most.
+# The most bytes that one request reads or writes.
 _LARGEST = messages.LARGEST_BODY
-# A text in front of a volume, with the zero behind it, in the smallest one.
+# Bytes of a text at the start of a volume, with the zero byte after it. The
+# smallest volume has room for them.
 _TEXT = 1024
 
 
 class Data:
     """The bytes of one array. resource is volumes or volsnaps.
 
-    Offsets and lengths are in bytes. Raises ApiError: 404 for a row that
-    is not there, 416 for a range that is not in it, 400 for a write that
-    a host could not do, and for an array without contents.
+    Offsets and lengths are in bytes. Raises ApiError: 404 for a volume or
+    image that does not exist, 416 for a range that is not in it, 400 for a
+    write that a host could not do, and for an array without contents.
     """
 
     def __init__(self, core: core_module.Core) -> None:
@@ -49,7 +50,7 @@ class Data:
         return self._core.data_store
 
     def size(self, resource: str, number: int) -> int:
-        """How large a volume or image is."""
+        """The size of a volume or image in bytes."""
         with self._core.lock:
             return int(self._row(resource, number)['size']
                        ) * data_store_module.KIB
@@ -63,7 +64,7 @@ class Data:
 
     def read(self, resource: str, number: int, offset: int, length: int
              ) -> bytes:
-        """What is there, zeros where nothing was written."""
+        """Read data; it is zeros where nothing was written."""
         if length > _LARGEST:
             raise errors.refused(
                 f'One request reads at most {_LARGEST} bytes: give a Range')
@@ -76,7 +77,10 @@ class Data:
     @contextlib.contextmanager
     def _counted(self, resource: str, number: int, size: int, reads: int = 0,
                  writes: int = 0) -> Iterator[None]:
-        """Let statistics show what is done inside, if it is of a volume."""
+        """Add the I/O within the context to the statistics of a volume.
+
+        size: bytes read or written. I/O of volsnaps is not counted.
+        """
         began = self._core.clock.monotonic()
         yield
         if resource == data_store_module.VOLUMES:
@@ -92,7 +96,7 @@ class Data:
 
     def write(self, resource: str, number: int, offset: int, data: bytes
               ) -> None:
-        """Write as a host does; it is on the medium afterwards (CAP-3)."""
+        """Write as a host does (CAP-3); the data is on disk afterwards."""
         self._check_range(resource, number, offset, len(data))
         self.check_writable(resource, number)
         with self._data_store.writing(resource, number) as token, \
@@ -101,7 +105,7 @@ class Data:
 
     def discard(self, resource: str, number: int, offset: int, length: int
                 ) -> None:
-        """Give up what is there, as UNMAP does: it reads as zeros."""
+        """Discard a range, as UNMAP does: it reads as zeros afterwards."""
         self._check_range(resource, number, offset, length)
         self._check_open(resource, number)
         with self._data_store.writing(resource, number) as token:
@@ -114,7 +118,7 @@ class Data:
             self._core.store, self._core.behaviors, self._core.clock))
 
     def _check_open(self, resource: str, number: int) -> None:
-        """Plain snapshots never change (SNP-5), targets not yet (REP-16)."""
+        """Refuse plain snapshots (SNP-5) and read-only replicas (REP-16)."""
         with self._core.lock:
             row = self._row(resource, number)
             if not (row['is_exposable']
@@ -123,7 +127,7 @@ class Data:
                 raise errors.refused(f'{row["name"]} is read-only')
 
     def write_text(self, resource: str, number: int, text: str) -> None:
-        """Let the data begin with a text, and a zero byte behind it.
+        """Write a text, and a zero byte after it, at the start of the data.
 
         Without files the text is the token that stands for the data.
         """

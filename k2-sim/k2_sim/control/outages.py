@@ -12,7 +12,7 @@
 
 """Outages of a whole array that a fault rule causes.
 
-An outage is a state that the control can also set directly: another system
+An outage is a state that Control can also set directly: another system
 state, no space left, a port without link, unreachable peers. It begins
 before the request that triggers the rule is carried out, and lasts for the
 rule's seconds on the array's clock, or else until that request has its
@@ -103,7 +103,7 @@ class _Outage:
 
 
 class Outages:
-    """The outages of one array, safe for threads."""
+    """The outages of one array; thread-safe."""
 
     def __init__(self, control: OutageControl,
                  now: Callable[[], float]) -> None:
@@ -115,7 +115,10 @@ class Outages:
 
     def during(self, rules: Sequence[FaultRule]
                ) -> contextlib.AbstractContextManager[None]:
-        """Carry out a request that has triggered these rules inside."""
+        """The context in which to carry out a request.
+
+        rules: the outage rules that it has triggered.
+        """
         if not rules and not self._active:
             return contextlib.nullcontext()
         return self._during(rules)
@@ -147,7 +150,7 @@ class Outages:
             self._end(self._now())
 
     def end(self) -> None:
-        """End all outages."""
+        """End all outages, except those of requests in progress."""
         self._end(float('inf'))
 
     def _end(self, now: float) -> None:

@@ -12,12 +12,12 @@
 
 """The files of rows: owned, shared, pinned, or unused.
 
-A token that several rows had, or the image of a plain snapshot, always stands
-for the same data: another array may have it, too. Before a write a row gets
-its own token, by a copy, or by renaming the file if nothing else uses it. No
-file is copied or removed under the array's lock. A row refers to a file only
-after that is on disk, and a file is removed only after no row on disk refers
-to it; so a crash can only leave files without rows.
+A token that several rows have had, or the image of a plain snapshot, always
+stands for the same data: another array may have it, too. Before a write, a
+row gets its own token, by a copy, or by renaming the file if nothing else
+uses it. No file is copied or removed under the array's lock. A row refers to
+a file only after the file is on disk, and a file is removed only after no row
+on disk refers to it; so a crash can only leave files without rows.
 """
 
 import collections
@@ -40,16 +40,16 @@ from k2_sim.state import store as store_module
 LOG = logging.getLogger(__name__)
 VOLUMES, VOLSNAPS = catalogue.VOLUMES.name, catalogue.VOLSNAPS.name
 KIB = 1024
-# A row may get other contents while its file is copied; retry that often.
+# How often a copy is tried: the row may get other contents meanwhile.
 _COPIES = 5
 
 
 class DataStore:
     """The files of one array's rows.
 
-    lock is the array's, and not held by callers. inbound: files that
+    lock is the array's; callers must not hold it. inbound: files that
     arrive from other arrays. has_files: see null.NullDataStore. Raises
-    StateError for a directory with other files.
+    StateError for a directory without any of the files that rows name.
     """
 
     has_files = True
@@ -139,7 +139,7 @@ class DataStore:
             resource, number, self.contents.live if live else None)
 
     def _own(self, resource: str, number: int, mark: set[str] | None) -> str:
-        """Add the token to mark before any other row can get it."""
+        """As own(); adds the token to mark before another row can get it."""
         for _ in range(_COPIES):
             with self._lock:
                 row = self._changeable(resource, number)
@@ -207,7 +207,10 @@ class DataStore:
 
     @contextlib.contextmanager
     def pinned(self, find: Callable[[], str]) -> Iterator[str]:
-        """Pin the token that find gives under the lock: its file stays."""
+        """Pin the token that find, called under the lock, returns.
+
+        Its file is not removed within the context.
+        """
         with self._lock:
             token = find()
             self._held[token] += 1
@@ -216,7 +219,10 @@ class DataStore:
 
     @contextlib.contextmanager
     def writing(self, resource: str, number: int) -> Iterator[str]:
-        """The token of a row, for a write that snapshots wait for."""
+        """The row's own token, for a write that snapshots wait for.
+
+        Raises as own() does.
+        """
         busy = self.contents.busy
         with self.contents.writing:
             try:
@@ -232,7 +238,7 @@ class DataStore:
                until: contextlib.ExitStack) -> None:
         """Make the copies that a request needs, all at one point in time.
 
-        until: nothing else changes before it is closed, so that data
+        until: no other data changes before it is closed, so that data
         without a copy is from that point in time, too.
         """
         if not context.unfrozen:
@@ -241,7 +247,7 @@ class DataStore:
             for token in context.unfrozen:
                 stack.enter_context(self.pinned(lambda: token))
             if not context.is_flushed:
-                # Later rounds must not keep writes waiting for it.
+                # Only in the first round: later ones already block writes.
                 self.contents.flush(context.unfrozen)
                 context.is_flushed = True
             until.enter_context(self.contents.writing)
@@ -275,7 +281,8 @@ class DataStore:
             return
         self._store.flush()
         with self._lock:
-            # What was named meanwhile and is not now waits for the next.
+            # Tokens that got a row and lost it meanwhile wait for the next
+            # sweep.
             leaving -= self._unnamed | self._counts.keys()
             held = leaving & self._held.keys()
             self._unnamed |= held

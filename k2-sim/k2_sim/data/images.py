@@ -27,11 +27,11 @@ Key = tuple[str, int]
 
 
 class Images:
-    """The images of one array; call all methods with its lock."""
+    """The images of one array; callers must hold its lock."""
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store
-        # By the ids of volume groups; in which of them an image is.
+        # Groups by the id of the volume group; that id by image.
         self._groups: dict[int, reduction.Group] = {}
         self._homes: dict[Key, int] = {}
         self._listed: list[reduction.Group] = []
@@ -51,7 +51,10 @@ class Images:
             self._moved.add((resource.name, row['id']))
 
     def groups(self) -> list[reduction.Group]:
-        """All groups; unchanged ones are the same objects as before."""
+        """All groups that have data.
+
+        Unchanged ones are the same objects as before.
+        """
         for key in self._moved:
             self._outdated.update(
                 number for number in (self._homes.get(key), self._home(key))
@@ -66,7 +69,7 @@ class Images:
         return self._listed
 
     def _home(self, key: Key) -> int | None:
-        """The volume group of a volume or image, if it is there."""
+        """The id of the volume group of a volume or image, if it exists."""
         row = self._store.get(*key)
         if row is not None and key[0] == VOLSNAPS:
             row = self._store.at(row['snapshot'])

@@ -46,7 +46,7 @@ class Inbound:
         self._clock = clock
         # Files that have no token yet, by the one that they will get.
         self._parts: dict[str, str] = {}
-        # Files without rows, and how long they are kept.
+        # Files without rows, and when they expire.
         self._until: dict[str, float] = {}
         self._turn = threading.Lock()
 
@@ -61,7 +61,7 @@ class Inbound:
             return peering.Taken(fits, self._contents.has(piece.token))
 
     def _add(self, piece: peering.Piece) -> bool:
-        """Write a piece to its file, if there is one."""
+        """Write a piece to its file; returns whether there is one."""
         if piece.first and not self._begin(piece):
             return False
         part = self._parts.get(piece.token)
@@ -76,7 +76,10 @@ class Inbound:
         return True
 
     def _begin(self, piece: peering.Piece) -> bool:
-        """Start a file, again if it was started before."""
+        """Start a file, or start it again; returns whether its base exists.
+
+        A token whose old file is being removed cannot be started, either.
+        """
         if self._contents.is_being_removed(piece.token):
             return False
         before = self._parts.pop(piece.token, None)

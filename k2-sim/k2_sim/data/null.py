@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Stand-ins for data store and usage scanner of an array without files.
+"""Replacements for data store and usage scanner of an array without files.
 
 Tokens stand for data, and have no files: there is nothing to maintain, and
 requests for data are refused.
@@ -27,18 +27,18 @@ from k2_sim.protocol import request_context
 
 
 class NullDataStore:
-    """Replaces a data store. Raises ApiError (400) for requests of data."""
+    """Replaces a data store. Raises ApiError (400) for requests for data."""
 
     has_files = False
 
     @property
     def contents(self) -> contents_module.Contents:
-        """There are none."""
+        """Raise ApiError: there are none."""
         self._refuse()
 
     @property
     def inbound(self) -> inbound_module.Inbound:
-        """Nothing can arrive."""
+        """Raise ApiError: no data can arrive."""
         raise errors.refused('This array keeps no data')
 
     def _refuse(self) -> NoReturn:
@@ -46,41 +46,41 @@ class NullDataStore:
                              ' tokens in place of data')
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
-        """Raises TypeError: the array has no files."""
+        """Raise TypeError: the array has no files."""
         raise TypeError('the array has no contents')
 
     def pinned(self, find: Callable[[], str]
                ) -> contextlib.AbstractContextManager[str]:
-        """No file can be pinned."""
+        """Raise ApiError: there is no file to pin."""
         self._refuse()
 
     def writing(self, resource: str, number: int
                 ) -> contextlib.AbstractContextManager[str]:
-        """No file can be written to."""
+        """Raise ApiError: there is no file to write to."""
         self._refuse()
 
     def drop_missing(self) -> None:
-        """No token has a file, and none needs one."""
+        """Do nothing: no token has a file, and none needs one."""
 
     def freeze(self, context: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
-        """Nothing is asked for."""
+        """Do nothing: no request needs copies."""
 
     def end(self, context: request_context.RequestContext) -> None:
-        """Nothing was made."""
+        """Do nothing: there are no copies."""
 
     def sweep(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing: there are no files to remove."""
 
     def run_maintenance(self) -> None:
-        """There is nothing to do."""
+        """Do nothing: there are no files to maintain."""
 
 
 class NullUsageScanner:
     """Replaces a usage scanner: the control sets capacities."""
 
     def scan_if_due(self) -> None:
-        """There is nothing to scan."""
+        """Do nothing: there are no files to scan."""
 
     def scan(self) -> None:
-        """There is nothing to scan."""
+        """Do nothing: there are no files to scan."""

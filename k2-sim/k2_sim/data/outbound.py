@@ -40,10 +40,11 @@ class Sent(NamedTuple):
 def send(data_store: data_store_module.DataStore | null.NullDataStore,
          token: str,
          known: str, push: Callable[[peering.Piece], peering.Taken]) -> Sent:
-    """Send a file as the difference from a known one; gives its size.
+    """Send a file as the difference from one that the target has.
 
-    push sends one piece. None if there is nothing to send, or the target
-    did not accept it.
+    token: of the file; known: of the one that the target has, or ''. push:
+    sends one piece. Returns how much was sent: 0 bytes if there is nothing to
+    send, or the target did not accept it.
     """
     if not data_store.has_files:
         return Sent()
@@ -70,7 +71,7 @@ def _added(sent: Sent, piece: peering.Piece) -> Sent:
 
 def _pieces(contents: contents_module.Contents, token: str, base: str
             ) -> Iterator[peering.Piece]:
-    """The pieces that turn the known file into the other one, in order."""
+    """Yield the pieces that turn the file of base into that of token."""
     yield peering.Piece(token, base, contents.size(token), [], first=True)
     runs: list[tuple[int, bytes]] = []
     size = 0

@@ -41,14 +41,14 @@ CAPACITY = catalogue.SYSTEM_CAPACITY.name
 Key = tuple[str, int]
 # The fields with results.
 _FIELDS = ('logical_capacity', 'compressed', 'reduced', 'measured')
-# Reading files may take at most one part in this many of the time.
+# Reading files may take at most 1 / _SHARE of the time.
 _SHARE = 5
 
 
 class UsageScanner:
-    """Scans the data of one array. lock is the array's.
+    """Scans the data of one array; thread-safe. lock is the array's.
 
-    Nothing is read under the lock. Safe for threads.
+    No file is read under the lock.
     """
 
     def __init__(self, contents: contents_module.Contents,
@@ -62,7 +62,7 @@ class UsageScanner:
         self._rests_until = 0.0
 
     def scan_if_due(self) -> None:
-        """Update the figures, unless that was just done."""
+        """Update the figures, unless the last scan was too recent."""
         if time.monotonic() >= self._rests_until:
             self.scan()
 
@@ -80,7 +80,7 @@ class UsageScanner:
 
 
 class _Figures:
-    """The results in the rows; call all methods with the lock."""
+    """The results in the rows; callers must hold the lock."""
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store

@@ -39,7 +39,7 @@ class Account:
 
 @dataclasses.dataclass(frozen=True)
 class Lun:
-    """A file of this size behind a LUN; serial is its scsi_sn."""
+    """A file behind a LUN; size: in bytes, serial: its scsi_sn."""
 
     number: int
     path: pathlib.Path

@@ -126,7 +126,10 @@ class Disks:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Suspend writes to all files meanwhile. Raises DataPlaneError."""
+        """Suspend writes to all files within the context.
+
+        Raises DataPlaneError.
+        """
         try:
             with _explained('suspend block devices'):
                 for name in self._files:
@@ -143,7 +146,7 @@ class Disks:
 
 
 def _counted(shown: str) -> counters.Counts:
-    """Parse a stat file from below /sys/block.
+    """Parse a stat file from below /sys/dev/block.
 
     Its fields are, for reads and again for writes: requests, merged requests,
     sectors, and milliseconds.

@@ -30,9 +30,10 @@ _LINK = 'k2-sim'
 
 
 class Tree:
-    """Operations on configfs. All methods raise DataPlaneError.
+    """Operations on configfs. Those that change it raise DataPlaneError.
 
-    Paths are absolute. Reading a missing path returns an empty result.
+    Paths are absolute. Reading a missing path returns an empty result; other
+    errors of reading are raised as OSError.
     """
 
     def names(self, path: pathlib.Path) -> list[str]:

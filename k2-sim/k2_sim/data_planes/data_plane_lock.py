@@ -23,7 +23,7 @@ _LIMIT = 300.0
 
 
 class DataPlaneLock:
-    """Serialize operations on a target. name: for error messages."""
+    """Serializes operations on a target. name: for error messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -98,7 +98,7 @@ def of(store: store_module.Store, behaviors: profiles.Behaviors,
 
 def volumes(store: store_module.Store, refs: Iterable[str]
             ) -> dict[str, int]:
-    """The IDs of the volumes among the references, by serial."""
+    """The ids of the volumes among the references, by serial."""
     found = {}
     for ref in refs:
         resource, number = schema.split_ref(ref)

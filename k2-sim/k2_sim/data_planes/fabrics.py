@@ -226,7 +226,7 @@ class Iscsi(_Targets):
 
     def _add_portal(self, group: portal_group.PortalGroup, address: str
                     ) -> None:
-        """Add a portal; a failure is an error only before the start."""
+        """Add a portal; once the target is enabled, only log a failure."""
         try:
             portals.check(address)
             self._tree.make(group.path / 'np' / portals.name(address))

@@ -19,7 +19,7 @@ from k2_sim.data_planes import base
 #: The revision that disks report.
 REVISION = '1.0'
 #: MaxRecvDataSegmentLength: what initiators may write in one PDU, in bytes.
-#: The default of the targets, 8 KiB, would split that into thirty-two.
+#: The default of the targets, 8 KiB, would split that into thirty-two PDUs.
 SEGMENT = 256 * 1024
 #: The vendor's IEEE OUI, six hexadecimal digits.
 COMPANY = '0024f4'

@@ -34,7 +34,7 @@ from k2_sim.state.schema import Row
 
 
 LOG = logging.getLogger(__name__)
-# Seconds until it notices that the data plane has stopped.
+# Seconds between checks whether the data plane has stopped.
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 30.0
 
@@ -56,7 +56,7 @@ class Publisher:
         self._wakeup = threading.Condition()
         self._next: commits.Commit | None = None
         self._is_closing = False
-        # IDs of the exported volumes, by serial.
+        # Ids of the exported volumes, by serial.
         self._volumes: dict[str, int] = {}
         # The publication that each thread's request waits for.
         self._own = threading.local()
@@ -154,7 +154,7 @@ class Publisher:
         files = {ref: self._contents.path(token)
                  for ref, token in tokens.items()}
         with core.lock:
-            # Another row may have got the ID meanwhile: it is published next.
+            # Another row may have got the id meanwhile: it is published next.
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
             wanted = exports.of(core.store, core.behaviors, files,
@@ -168,7 +168,7 @@ class Publisher:
             raise failure
 
     def _serial(self, ref: str) -> str | None:
-        """What tells a row from all others that ever had its ID."""
+        """The serial of a row, which no other row with its id ever had."""
         row = self._core.store.get(*schema.split_ref(ref))
         return None if row is None else str(row['scsi_sn'])
 
@@ -187,7 +187,7 @@ class Publisher:
         return tokens, failures
 
     def _live(self, ref: str) -> str | None:
-        """The token that a row already has, if it is writable."""
+        """The token that a row already has, if its file is live."""
         with self._core.lock:
             row = self._core.store.get(*schema.split_ref(ref)) or {}
         token = replicas.content(row)

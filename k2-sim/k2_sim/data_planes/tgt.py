@@ -230,7 +230,10 @@ class TgtDataPlane:
                 del self._served.luns[number]
 
     def _delete_lun(self, number: int) -> None:
-        """Delete a LUN, taken offline first: tgtd keeps LUNs with commands."""
+        """Take a LUN offline, and delete it when its commands have ended.
+
+        Before that, tgtd refuses to delete it.
+        """
         self._on_lun('update', number, '--params', 'online=0')
         deadline = time.monotonic() + _DRAIN_LIMIT
         while True:
@@ -269,7 +272,10 @@ class TgtDataPlane:
             f'readonly={int(lun.is_read_only)}')
 
     def _path(self, lun: base.Lun) -> str:
-        """Path relative to the daemon's directory: it may have no comma."""
+        """The path relative to the daemon's directory.
+
+        A comma, which the absolute path may have, would end the parameter.
+        """
         return os.path.relpath(
             lun.path, os.path.realpath(self._daemon.directory))
 

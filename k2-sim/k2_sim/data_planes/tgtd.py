@@ -82,7 +82,7 @@ class Tgtd:
         return self._process is not None and self._process.poll() is None
 
     def start(self, portals: Sequence[str]) -> None:
-        """Start it with nothing but portals; with none it would use all.
+        """Start it with only portals; without any, it would use all addresses.
 
         Raises DataPlaneError when it does not come up.
         """

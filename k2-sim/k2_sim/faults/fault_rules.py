@@ -58,7 +58,8 @@ _COMMIT = {
 KINDS = tuple(_COMMIT)
 # Faults of the whole array.
 OUTAGES = ('offline', 'full', 'port_down', 'peer_lost')
-# Kinds that leave the reply intact: one of each can apply with another kind.
+# Kinds that leave the reply intact: one rule of each can apply in addition to
+# a rule of another kind.
 MILD = ('latency', 'late', 'linger', *OUTAGES)
 _WRITES = ('POST', 'PATCH', 'DELETE')
 _METHODS = {'*', 'GET', 'HEAD', 'PUT', *_WRITES}
@@ -71,32 +72,35 @@ class FaultRule:
     """One rule: which requests it affects, and how.
 
     kind: busy (400 with code), status (status with its usual text), reset
-    (connection broken before the reply), truncated (broken inside the
-    body), garbage (a body that is not JSON), empty (no body), hang (the
-    reply comes after so many seconds), slow_loris (the body comes at
-    rate bytes per second), latency (the reply takes a time drawn from
+    (connection broken before the reply), truncated (connection broken
+    inside the body), garbage (a body that is not JSON), empty (no body),
+    hang (the reply comes after the given seconds, in addition to the
+    latency), slow_loris (the body comes at rate bytes per second), latency
+    (the reply takes a time drawn from the given latency, see
     latency.Latency, instead of the array's), late (the object that POST
-    created is omitted from so many reads, or from all for so many
-    seconds), linger (a deleted snapshot is still listed in so many reads,
-    or for so many seconds), offline (the system is in another state), full
-    (no space is left), port_down (port, by its reference, has no link),
-    peer_lost (no peer can be reached). The last four begin before the
-    request is carried out and last for so many seconds, or else until its
-    reply.
-    method: a method, several with commas, "write" for all that change
-    something, or *.
-    path: a glob over the path below /api/v2 without its leading slash, as
-    in "volumes" or "volumes/*"; regexp: searched in the same (see
-    protocol.safe_regex).
+    created is omitted from the given number of reads, or from all reads
+    for the given seconds), linger (a deleted snapshot is still listed in
+    the given number of reads, or for the given seconds), offline (the
+    system is in the given state), full (no space is left), port_down (the
+    port with the reference port has no link), peer_lost (no peer can be
+    reached). The last four begin before the request is carried out and
+    last for the given seconds or, if they are 0, until its reply.
+    method: a method, several separated by commas, "write" for POST, PATCH
+    and DELETE, or * for all.
+    path: a glob for the path below /api/v2 without its leading slash, such
+    as "volumes" or "volumes/*". regexp: a regular expression that is
+    searched for in the same path (see protocol.safe_regex).
     where: fields of the object, the query or the body (see subjects.of),
     each with a glob that one of its values must match.
-    times: how many requests it affects, None for no limit; after: how many
-    matching requests pass first; probability: of the rest.
+    times: how many requests it affects, None for no limit. after: how many
+    matching requests pass first. probability: that one of the remaining
+    requests is affected.
     commit: before = the request is not carried out; after = it is, and only
     its reply is affected. Default: after, but before for busy, status
-    and reset. Kinds that damage the body send an error with this status
-    before the commit. A hang before the commit ends with a broken
+    and reset. Before the commit, kinds that damage the body damage an
+    error reply with the given status, and a hang ends with a broken
     connection.
+    enabled: False disables the rule.
     id: assigned by the array. matched, triggered: how many requests matched
     the rule, and how many of them it affected.
     """
@@ -130,13 +134,13 @@ class FaultRule:
                 (self.commit in ('before', 'after'),
                  'commit must be before or after'),
                 (self.commit == 'after' or self.kind not in MILD,
-                 f'{self.kind} only comes after the commit'),
+                 f'commit must be after for the kind {self.kind}'),
                 (self.code in BUSY_CODES, f'code must be in {BUSY_CODES}'),
                 (self.status in STATUSES,
                  f'status must be one of {tuple(STATUSES)}'),
                 (self.state != 'ONLINE', 'state must be other than ONLINE'),
                 (bool(self.port) == (self.kind == 'port_down'),
-                 'port belongs to the kind port_down'),
+                 'port is required for the kind port_down, and for no other'),
                 (set(self._methods) <= _METHODS,
                  f'method must be among {", ".join(sorted(_METHODS))}'),
                 (min(self.times or 0, self.after, self.reads) >= 0,
@@ -170,7 +174,10 @@ class FaultRule:
         return self.method.replace('write', ','.join(_WRITES)).split(',')
 
     def matches(self, method: str, path: str) -> bool:
-        """Whether the rule is about such requests."""
+        """Whether the method and the path of a request match the rule.
+
+        Disables the rule if its regexp takes too long.
+        """
         methods = self._methods
         return (self.enabled and ('*' in methods or method in methods)
                 and fnmatch.fnmatchcase(path, self.path)
@@ -182,13 +189,13 @@ class FaultRule:
             return not self.regexp or self._pattern.search(
                 path, timeout=safe_regex.SECONDS) is not None
         except TimeoutError:
-            LOG.warning('fault rule %d rests: its regexp %s takes too long'
-                        ' for a path', self.id, self.regexp)
+            LOG.warning('fault rule %d is disabled: its regexp %s takes too'
+                        ' long for a path', self.id, self.regexp)
             self.enabled = False
             return False
 
     def is_about(self, subject: Subject) -> bool:
-        """Whether the rule is about these objects and values."""
+        """Whether the objects and values of a request match where."""
         return all(any(fnmatch.fnmatchcase(value, glob)
                        for value in subject.get(name, ()))
                    for name, glob in self.where.items())
@@ -204,9 +211,9 @@ class FaultRule:
         return {**dataclasses.asdict(self), 'struck': self.triggered}
 
     def change(self, values: Mapping[str, Any]) -> None:
-        """Change fields, all or none; commit follows a new kind.
+        """Change fields in place, all or none.
 
-        Changes the object in place. Raises ApiError (400).
+        A new kind sets commit to its default. Raises ApiError (400).
         """
         _check_fields(values)
         old = dataclasses.asdict(self)
@@ -223,7 +230,10 @@ def _compiled(regexp: str) -> 'regex.Pattern[str]':
 
 
 def read(value: FaultRule | Mapping[str, Any]) -> FaultRule:
-    """A rule from a mapping of its fields; refuses unknown fields."""
+    """A rule from a mapping of its fields.
+
+    Raises ApiError (400) for unknown fields and invalid values.
+    """
     if isinstance(value, FaultRule):
         return value
     if 'kind' not in value:

@@ -36,7 +36,7 @@ from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
 
 
-# The slot of all kinds of which only one can apply to a reply.
+# The common key of the kinds of which only one can apply to a reply.
 _REPLY = 'reply'
 _FRESH = StaleReads()
 
@@ -65,8 +65,8 @@ class Plan(msgspec.Struct, frozen=True):
 class _RuleStreams:
     """The random numbers of one rule: whether it triggers, and its delay.
 
-    Each request that matches the rule draws one of both, triggered or not,
-    so that no other rule shifts the sequence of this one.
+    Each request that matches the rule draws a number from both, whether it
+    triggers the rule or not, so that no other rule shifts their sequences.
     """
 
     triggers: random.Random
@@ -75,7 +75,7 @@ class _RuleStreams:
 
 @dataclasses.dataclass(frozen=True)
 class _Trigger:
-    """A rule that a request triggered; delay: seconds, of kind latency."""
+    """A rule that a request triggered; delay: seconds, for kind latency."""
 
     rule: FaultRule
     delay: float
@@ -84,8 +84,8 @@ class _Trigger:
 class Faults:
     """The rules of one array and its latency, safe for threads.
 
-    Ids of rules begin at 1; each rule has random numbers of its own, from
-    the seed and its id.
+    Ids of rules begin at 1. Each rule has its own random numbers, derived
+    from the seed and its id.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -116,7 +116,10 @@ class Faults:
                             self._random.stream(f'{name} latency'))
 
     def add(self, rule: FaultRule | Mapping[str, Any]) -> FaultRule:
-        """Add a rule; the first one that triggers wins."""
+        """Add a rule and assign its id; the first rule that triggers wins.
+
+        Raises ApiError (400) for an invalid rule.
+        """
         checked = fault_rules.read(rule)
         with self._lock:
             self._last_id += 1
@@ -133,14 +136,17 @@ class Faults:
         return rule
 
     def change(self, number: int, values: Mapping[str, Any]) -> FaultRule:
-        """Change a rule; its position, its id and its counts stay."""
+        """Change a rule; its position, its id and its counts stay.
+
+        Raises ApiError (404, 400).
+        """
         with self._lock:
             rule = self.rule(number)
             rule.change(values)
         return rule
 
     def remove(self, number: int) -> None:
-        """Remove one rule."""
+        """Remove one rule; raises ApiError (404)."""
         with self._lock:
             self.rule(number)
             del self._rules[number], self._streams[number]
@@ -158,20 +164,24 @@ class Faults:
             return [rule.shown() for rule in self._rules.values()]
 
     def triggered(self) -> collections.Counter[str]:
-        """How many requests triggered each kind."""
+        """How many requests triggered the rules of each kind."""
         counts: collections.Counter[str] = collections.Counter()
         for rule in self.rules():
             counts[rule['kind']] += rule['triggered']
         return counts
 
     def delay(self) -> float:
-        """Seconds that a reply takes without a rule."""
+        """Draw the seconds that a reply takes without a rule."""
         with self._lock:
             return self.latency.draw(self._delays)
 
     def plan(self, method: str, path: str,
              subject: Callable[[], Subject]) -> Plan:
-        """The faults of a request; subject is called if a rule needs it."""
+        """The faults of a request; counts it in the rules that match.
+
+        path: below /api/v2, without slashes at its ends. subject is called
+        if a rule needs it.
+        """
         delay = self.delay()
         if not self._rules:
             return Plan(None, _FRESH, delay, '')
@@ -191,7 +201,7 @@ class Faults:
 
     def _triggers(self, method: str, path: str,
                   subject: Callable[[], Subject]) -> dict[str, _Trigger]:
-        """The first rule that triggers of each mild kind, and of the rest."""
+        """The first rule of each mild kind, and of the rest, that triggers."""
         found: dict[str, _Trigger] = {}
         with self._lock:
             for rule in self._rules.values():
@@ -205,7 +215,10 @@ class Faults:
         return found
 
     def _trigger(self, rule: FaultRule, may: bool) -> _Trigger | None:
-        """Count a matching request; return a trigger if it may have one."""
+        """Count a matching request; return its trigger, if it has one.
+
+        may: False if an earlier rule was triggered instead.
+        """
         streams = self._streams[rule.id]
         drawn = streams.triggers.random()
         delay = rule.distribution.draw(streams.delays)

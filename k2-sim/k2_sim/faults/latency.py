@@ -20,7 +20,7 @@ from typing import Any
 
 from k2_sim import errors
 
-#: The parameters of each kind, in milliseconds but for sigma and shape.
+#: The parameters of each kind, in milliseconds except for sigma and shape.
 KINDS = {
     'constant': ('ms',),
     'normal': ('mean', 'deviation'),
@@ -33,10 +33,11 @@ _LARGEST = 86400000.0
 class Latency:
     """A distribution of latencies; without arguments, no latency.
 
-    kind: constant; normal, cut off at 0; lognormal, with its median and the
-    standard deviation of its logarithm; or pareto, with its minimum and its
-    shape: the last two have long tails. longest: the maximum of all samples,
-    in milliseconds.
+    kind: constant; normal, truncated at 0; lognormal, given by its median
+    and the standard deviation of its logarithm; or pareto, given by its
+    minimum and its shape. The last two have long tails. parameters: in the
+    order of KINDS. longest: the upper limit of samples, in milliseconds,
+    except for the kind constant.
     """
 
     kind: str = 'constant'
@@ -44,7 +45,7 @@ class Latency:
     longest: float = 60000.0
 
     def shown(self) -> dict[str, Any]:
-        """The format that read() accepts."""
+        """The distribution in the format that read() accepts."""
         named = dict(zip(KINDS[self.kind], self.parameters, strict=True))
         if self.kind == 'constant':
             return {'kind': self.kind, **named}
@@ -67,7 +68,7 @@ class Latency:
 
 
 def constant(seconds: float) -> Latency:
-    """A constant latency."""
+    """A constant latency; raises ApiError (400) for a bad number."""
     return read({'kind': 'constant', 'ms': _number(
         seconds, 'The number of seconds') * 1000})
 

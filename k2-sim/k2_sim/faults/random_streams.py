@@ -19,7 +19,7 @@ import secrets
 class RandomStreams:
     """Independent streams of random numbers, all from one seed.
 
-    Each stream has a name, so that another one does not shift the rest.
+    Each stream has a name, so that the use of one does not shift the others.
     Without a seed one is generated; it can be read and reused.
     """
 

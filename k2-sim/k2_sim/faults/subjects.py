@@ -20,7 +20,7 @@ import urllib.parse
 from k2_sim.protocol.messages import Request
 from k2_sim.state import store as store_module
 
-#: Every value of a field, as text; references as their path.
+#: The values of each field, as text; a reference is its path.
 Subject = dict[str, set[str]]
 _SUFFIX = re.compile(r'(?<=.)(?:\.ref)?(?:__([a-z_]+))?$')
 _ID = re.compile('[1-9][0-9]{0,18}')
@@ -30,8 +30,8 @@ _LISTS = ('in', 'm_eq', 'contains_some')
 def of(request: Request, store: store_module.Store) -> Subject:
     """The fields of the object in the path, of the query and of the body.
 
-    The path of the request is below the base of the API. An object's values
-    are those before the request.
+    The path of the request does not include the base path of the API. An
+    object's values are those before the request.
     """
     path = request.path.strip('/')
     resource, _, last = path.rpartition('/')

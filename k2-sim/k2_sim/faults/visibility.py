@@ -12,7 +12,8 @@
 
 """Stale reads: new objects missing (OBJ-6), deleted ones listed (QRY-10).
 
-Both last for a number of reads or of seconds, and are kept in memory only.
+Both last for a number of reads, or for a number of seconds on the array's
+clock, and are kept in memory only.
 """
 
 import dataclasses
@@ -24,12 +25,12 @@ from k2_sim.state.schema import Row
 
 
 # Expired entries are purged when the number of entries has doubled since the
-# last purge, and is at least the first number; at most the second are kept.
+# last purge and is at least _FEW; then at most _MOST of each kind are kept.
 _FEW, _MOST = 100, 10000
 
 
 class StaleWindow(NamedTuple):
-    """How long reads do not see a change: in seconds, or else in reads."""
+    """How long reads do not see a change: in seconds if not 0, or in reads."""
 
     reads: int = 0
     seconds: float = 0.0
@@ -38,8 +39,8 @@ class StaleWindow(NamedTuple):
 class StaleReads(NamedTuple):
     """How long reads do not see one write.
 
-    late: the object that a POST creates. linger: the deletion of a
-    snapshot; None means as the behaviors say.
+    late: of the object that a POST creates. linger: of the deletion of a
+    snapshot; None: as the behaviors linger_reads and linger_seconds say.
     """
 
     late: StaleWindow = StaleWindow()
@@ -48,7 +49,10 @@ class StaleReads(NamedTuple):
 
 @dataclasses.dataclass
 class Countdown:
-    """The rest of a stale window; until is None if reads are counted."""
+    """What is left of a stale window: a number of reads, or a time.
+
+    until: seconds since the epoch; None if reads are counted.
+    """
 
     reads: int
     until: float | None
@@ -97,7 +101,7 @@ class Visibility:
             self._purge()
 
     def forget(self, resource: str, number: int) -> None:
-        """An object is deleted: do not omit its id any more."""
+        """Stop omitting an id, as its object was deleted."""
         self._hidden.pop((resource, number), None)
 
     def linger(self, resource: str, reply: Row, window: StaleWindow) -> None:
@@ -139,14 +143,14 @@ class Visibility:
         return False
 
     def deleted_records(self, resource: str) -> list[DeletedRecord]:
-        """The deleted records of a resource; counts nothing."""
+        """The deleted records of a resource; does not count as a read."""
         now = self._clock.time()
         return [record for (name, _), record in self._deleted.items()
                 if name == resource and not record.left.is_over(now)]
 
     def deleted_record(self, resource: str, number: int
                        ) -> DeletedRecord | None:
-        """One deleted record; counts nothing."""
+        """One deleted record, or None; does not count as a read."""
         found = self._deleted.get((resource, number))
         if found is None or found.left.is_over(self._clock.time()):
             return None

@@ -35,13 +35,17 @@ from k2_sim.state import store as store_module
 
 FORMAT = 'k2-sim state'
 VERSION = 1
-# So far below what a state file can keep that counters never get there.
+# So far below the limit of a state file that counters never reach the limit.
 _LARGEST = 2 ** 62
 _Natural = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True):
-    """A saved state; objects by resource, each with its id."""
+    """A saved state.
+
+    objects: rows by resource, each with its id. sequences: the last number
+    and the age of each sequence id.
+    """
 
     format: str
     version: int
@@ -83,7 +87,10 @@ def read(text: bytes, profile: str) -> Archive:
 
 
 def _check(archive: Archive) -> None:
-    """Restore it to an array, and render every object."""
+    """Restore an archive to a store in memory, and render every object.
+
+    Raises StateError if that fails.
+    """
     store = store_module.Store()
     try:
         fill(store, archive)
@@ -107,7 +114,10 @@ def _check(archive: Archive) -> None:
 
 
 def fill(store: store_module.Store, archive: Archive) -> None:
-    """Load a saved state into an empty store."""
+    """Load a saved state into an empty store.
+
+    Raises StateError for unknown resources and bad ids.
+    """
     for name, rows in archive.objects.items():
         if name not in store.tables:
             raise errors.StateError(

@@ -35,8 +35,10 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
                ) -> store_module.Store:
     """The state in a file, or one in memory only if path is None.
 
-    equipment and seed apply to a new state. Raises StateError when it
-    cannot be used or belongs to an array of another profile.
+    equipment, seed and behaviors apply only to a new state; clock is
+    advanced to the latest time in an existing one. Raises StateError when
+    the state cannot be used or belongs to an array of another profile, and
+    ApiError for a seed that the rules refuse.
     """
     disk = None if path is None else disk_module.Disk(path)
     with contextlib.ExitStack() as stack:
@@ -61,11 +63,11 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
 
 def _continue(store: store_module.Store, disk: disk_module.Disk | None,
               clock: clock_module.Clock) -> None:
-    """Continue with a state that was found, if it is sound."""
+    """Check an existing state, and prepare to continue with it."""
     if disk is not None:
         for damage in consistency.damages(store):
             raise disk.damaged(f'it has {damage}')
-    # The clock may have been advanced, or the machine's set back.
+    # The clock may have been advanced, or the machine's clock set back.
     clock.not_before(consistency.latest(store))
     if hardware_inventory.is_missing(store):
         with store.transaction():

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whether stored rows are what an array can have stored."""
+"""Checks whether stored rows are such as an array can have stored."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ _STAMPS = ('creation_time', 'data_creation_time', 'last_exposed_time',
 
 
 def damages(store: store_module.Store) -> Iterator[str]:
-    """What is wrong in a store, a text for each; none if it is new."""
+    """A text for each defect of a store; none if the store is new."""
     if is_new(store):
         return
     if not store.tables[_SYSTEM].rows:
@@ -57,9 +57,10 @@ def is_new(store: store_module.Store) -> bool:
 
 def damage_of(store: store_module.Store, resource: str, row: schema.Row
               ) -> str:
-    """A value of another type, or a dangling reference; '' without any.
+    """The first defect of a row, or ''.
 
-    The text has no value that may be a secret.
+    It is a value of another type, a dangling reference, an impossible time
+    or a missing identity. The text has no value that may be a secret.
     """
     for field in registry.stored(resource):
         value = row.get(field.name)
@@ -75,7 +76,7 @@ def damage_of(store: store_module.Store, resource: str, row: schema.Row
         if isinstance(value, (int, float)) \
                 and not 0 <= value <= clock_module.END:
             return f'{resource} {row["id"]} with a bad {name}: {value}'
-    # Initiators are found by it, and no reply shows it.
+    # Initiators are found by their identity, which no reply shows.
     if _IDENTITY in store.tables[resource].resource.indexed \
             and not isinstance(row.get(_IDENTITY), str):
         return f'{resource} {row["id"]} with a bad {_IDENTITY}'
@@ -98,7 +99,7 @@ def _has_type(field: schema.Field, value: object) -> bool:
 
 
 def _exists(store: store_module.Store, field: schema.Field, ref: str) -> bool:
-    # Parts of the system may be in others that have no resource.
+    # A part of the system may be contained in one that has no resource.
     if ref.startswith('/system/'):
         return any(each.startswith('system/') for each in field.refs)
     try:

@@ -20,7 +20,7 @@ from k2_sim.state import store as store_module
 
 _SSDS = 24
 _SSD_GB = 1920
-# Of the management ports (RFC 5737).
+# The addresses of the management ports (RFC 5737), by node.
 _MANAGEMENT = '192.0.2.{}'
 _PIECE = {'is_fru': True, 'is_phased_out': False,
           'is_expansion_in_progress': False, 'ndu_state': 'Idle'}

@@ -32,7 +32,10 @@ _RETENTION = 'Best_Effort_Retention'
 
 
 def create(scope: base.Scope, seed: Seed) -> None:
-    """Create the objects, inside a transaction and by the rules."""
+    """Create the objects of a seed by the rules, inside a transaction.
+
+    Raises ApiError if a rule refuses one.
+    """
     made = _groups(scope, seed)
     numbers = _numbers(scope, 'volumes', _VOLUME)
     for place, number in zip(range(seed.volumes), numbers):
@@ -50,7 +53,7 @@ def create(scope: base.Scope, seed: Seed) -> None:
 
 def _numbers(scope: base.Scope, resource: str, prefix: str,
              field: str = 'name') -> Iterator[int]:
-    """Numbers for new names of a kind, from the first free one."""
+    """Numbers for new names with a prefix, after the highest one in use."""
     names = [str(row[field]) for row in scope.store.rows(resource)]
     used = (name.removeprefix(prefix) for name in names
             if name.startswith(prefix))

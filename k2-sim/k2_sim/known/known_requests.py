@@ -61,9 +61,10 @@ def requests() -> dict[tuple[str, str], list[Combination]]:
 class Feature:
     """A kind of request, or a part of requests, that an array may lack.
 
-    path has "#" for an id, and may have "*". names are query parameters, body
-    fields or X-K2-Sequence, all of which a request must have; may have "*",
-    too. Without names it is a whole request; a GET then has no conditions.
+    path has "#" for an id. names are query parameters, body fields or
+    x-k2-sequence, all of which a request must have. "*" stands for anything
+    in the method, the path and the names. Without names the feature is the
+    whole request; a GET must then have no conditions.
     """
 
     method: str
@@ -80,7 +81,7 @@ class Feature:
         return cls(method, path, tuple(names))
 
     def is_in(self, request: Request) -> bool:
-        """Whether a request has it."""
+        """Whether a request has the feature."""
         method, path = _key(request)
         if not (fnmatch.fnmatchcase(method, self.method)
                 and fnmatch.fnmatchcase(path, self.path)):
@@ -91,7 +92,7 @@ class Feature:
         return method != 'GET' or not _plain(request).query
 
     def named(self, name: str) -> bool:
-        """Whether a name is one of its names."""
+        """Whether a name matches one of the feature's names."""
         return any(fnmatch.fnmatchcase(name, own) for own in self.names)
 
 
@@ -166,9 +167,9 @@ def _without(request: Request, features: Collection[Feature], no_hits: bool
 
 
 def _names(request: Request) -> Iterator[str]:
-    """What a feature can name in a request.
+    """The parameters, fields and header that a feature can name.
 
-    Conditions and fields that are listed together are not features.
+    Conditions and fields of a listed request are not among them.
     """
     plain = _plain(request)
     if not _is_listed(plain):
@@ -243,14 +244,20 @@ def _reduced_write(request: Request, combinations: list[Combination]
 
 def _largest(combinations: list[Combination], given: Mapping[str, Any]
              ) -> Combination | None:
-    """The listed combination that covers most of it; of equals the first."""
+    """The combination with the most of the given names, or None.
+
+    Of several with as many it is the first.
+    """
     return max((found for found in combinations if all(
         name in given and _is_match(wanted, given[name])
         for name, wanted in found.items())), key=len, default=None)
 
 
 def _is_match(wanted: Any, value: Any) -> bool:
-    """Booleans match neither numbers nor strings."""
+    """Whether a value is the wanted one; None stands for any value.
+
+    Booleans match neither numbers nor strings.
+    """
     return wanted is None or type(value) is type(wanted) and value == wanted
 
 

@@ -14,9 +14,10 @@
 
 No lock of an array is held while waiting for another array. A request that
 changes sessions first calls the peer, then changes this array, then sends
-the peer an update of the sessions. If it is not sent, because a process
-ended or the link was cut, it follows on the next contact: on the first one,
-and after each loss, both arrays exchange all their sessions.
+the peer an update of the sessions. If the update is not sent, because a
+process ended or the link was cut, it follows on the next contact: on the
+first contact, and after each loss of the link, both arrays exchange all
+their sessions.
 """
 
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ from k2_sim.state.schema import Row
 
 
 LOG = logging.getLogger(__name__)
-# Real seconds between two attempts at a peer in another process.
+# Real seconds between two attempts to reach a peer in another process.
 _PROBE_EVERY = 1.0
 # An update can require another one; the rest is left to the next sync().
 _MAX_ROUNDS = 4
@@ -65,9 +66,10 @@ class _State:
     """The state of the link to one peer, in memory only.
 
     synced: whether both sides have exchanged all their sessions since the
-    link came up. contact_at: the array's time of the next change on the
-    peer. tried: the real time of the last message. wanted: the data that
-    the peer needs before parcels can arrive (see peering.UpdateReply).
+    link came up. contact_at: when the next change on the peer is due, on
+    this array's clock. tried: the real time of the last message, monotonic.
+    wanted: the data that the peer needs before it can apply what has
+    been transferred (see peering.UpdateReply).
     """
 
     synced: bool = False
@@ -111,7 +113,7 @@ class Links:
         """Whether a request may have to wait for another array.
 
         It waits for the process of the peer, or at least for its disk. A
-        message of a peer never waits: it is handled with local state.
+        message from a peer never waits: it is handled with local state.
         """
         if replicas.PEERS in path:
             return True
@@ -144,7 +146,8 @@ class Links:
              until: contextlib.ExitStack) -> None:
         """Send the peers all pending calls of a request.
 
-        until: the objects that they create are kept until it is closed.
+        until: updates are marked as incomplete until this stack is closed,
+        so that the peers keep the objects that the calls create.
         """
         if any(request.kind in _CREATING
                for request in context.pending.values()):
@@ -158,7 +161,7 @@ class Links:
 
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
-        """Mark updates as incomplete inside: new sessions are missing."""
+        """Mark updates as incomplete inside: they lack new sessions."""
         with self._sync_lock:
             self._creating_requests += 1
             try:
@@ -180,7 +183,7 @@ class Links:
                 for request, answer in zip(requests, reply.replies)]
 
     def _retry_soon(self, address: Address) -> None:
-        """A peer has replied: do not delay the next sync with it."""
+        """Do not delay the next sync with a peer that has just replied."""
         for peer in self._peers():
             state = self._states.get(peer['id'])
             if state is not None and not state.synced and (
@@ -189,7 +192,7 @@ class Links:
 
     def _send(self, address: Address, message: peering.Message,
               kind: type[transport.R]) -> transport.R:
-        """Send a message, after its content is on disk; gives the reply."""
+        """Send a message once its content is on disk; returns the reply."""
         self._core.store.flush()
         return self.transport.send(address, message, kind)
 
@@ -256,8 +259,8 @@ class Links:
     def settle(self, scope: base.Scope) -> None:
         """Do what is due on this array, and mark sessions to be sent.
 
-        Call it with the lock. Raises PendingError if copies must be made
-        first.
+        Call it with the lock held. Raises PendingError if copies must be
+        made first.
         """
         if scope.now < self._due:
             return
@@ -323,7 +326,7 @@ class Links:
                                       >= state.tried + _PROBE_EVERY)
 
     def _mark_lost(self, number: int, state: _State) -> None:
-        """The peer is unreachable (REP-19)."""
+        """Record that a peer is unreachable; suspend its sources (REP-19)."""
         state.synced = False
         state.wanted = {}
         state.tried = time.monotonic()
@@ -367,7 +370,7 @@ class Links:
     def send_data(self) -> None:
         """Send the peers the data that they want, and then the updates.
 
-        It can take long, but requests need not wait for it.
+        This can take long, but requests need not wait for it.
         """
         with self._data_lock:
             for _ in range(_MAX_ROUNDS):
@@ -409,7 +412,7 @@ class Links:
 
     def receive(self, body: object, role: str
                 ) -> peering.Replies | peering.UpdateReply:
-        """The reply to a peer's message; raises ApiError (400, 503).
+        """The reply to a peer's message; raises ApiError (400, 500, 503).
 
         role: the role of the account with which the peer logs in.
         """
@@ -430,7 +433,7 @@ class Links:
             raise errors.ApiError(500, 'Internal error') from exc
 
     def receive_data(self, body: bytes) -> peering.Taken:
-        """The reply to data of a peer; raises ApiError (400, 503)."""
+        """The reply to data from a peer; raises ApiError (400, 503)."""
         if not self.is_open:
             raise errors.ApiError(503, 'The link is cut')
         return self._core.data_store.inbound.take(peering.read_piece(body))
@@ -446,7 +449,7 @@ class Links:
             return {}, exc.message
 
     def _follow(self, update: peering.SessionUpdate) -> peering.UpdateReply:
-        """Apply an update of the peer; gives the state of sessions here."""
+        """Apply an update from a peer; returns the state of sessions here."""
         self._due = 0.0
         self._run_due()
         scope = self._scope()

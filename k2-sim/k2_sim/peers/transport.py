@@ -13,7 +13,7 @@
 """Transport of messages between arrays.
 
 The same messages go to arrays of this process, to those of other processes
-and to the array itself; the login of the peer is always checked.
+and to the array itself; the receiver always checks the login.
 """
 
 import base64
@@ -32,7 +32,8 @@ from k2_sim.protocol import peering
 from k2_sim.protocol.request_context import Address
 
 
-# Real seconds; a file may have to be copied before data can be taken.
+# Timeouts in real seconds. The peer may have to copy a file before it can
+# take data.
 _TIMEOUTS = {peering.PATH: 5.0, peering.DATA_PATH: 60.0}
 R = TypeVar('R', peering.Replies, peering.UpdateReply, peering.Taken)
 
@@ -58,8 +59,8 @@ class Transport:
     """Sends messages of one array to its peers.
 
     network: arrays of the same process by address; all others are reached
-    over HTTPS, verified with the certificates in the file ca, or over HTTP
-    if plain. cut: nothing is sent.
+    over HTTPS, verified with the certificates in the file ca (None: those
+    of the system), or over HTTP if plain. cut: nothing is sent.
     """
 
     def __init__(self) -> None:
@@ -70,12 +71,15 @@ class Transport:
 
     def send(self, address: Address, message: peering.Message,
              kind: type[R]) -> R:
-        """Send a message; gives the reply. Raises LinkDownError."""
+        """Send a message; returns the reply, which must be of this kind.
+
+        Raises LinkDownError.
+        """
         body = msgspec.json.encode(message)
         return _checked(self._carry(address, peering.PATH, body), kind)
 
     def push(self, address: Address, piece: peering.Piece) -> peering.Taken:
-        """Send a piece of data; gives the reply. Raises LinkDownError."""
+        """Send a piece of data; returns the reply. Raises LinkDownError."""
         body = msgspec.msgpack.encode(piece)
         return _checked(
             self._carry(address, peering.DATA_PATH, body), peering.Taken)

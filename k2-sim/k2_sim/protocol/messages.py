@@ -25,7 +25,7 @@ from k2_sim.state import commits
 # Exactly this value, without a charset (CON-6).
 JSON_TYPE = 'application/json'
 LARGEST_BODY = 16 * 2 ** 20
-# Bytes of path and query as they are sent (QRY-1).
+# The limit of path and query as they are sent, in bytes (QRY-1).
 LONGEST_URL = 2 ** 16
 # Seconds that a reply waits for the data plane, which may have to copy.
 PUBLICATION_LIMIT = 300.0
@@ -37,8 +37,9 @@ _PIECES_A_SECOND = 10
 class Request(msgspec.Struct, frozen=True):
     """One request; header names in lower case, query as it was sent.
 
-    address: the caller's, empty if the request came by no network.
-    may_pause: whether others may be served in between.
+    role, login: of the user, empty before authentication. address: the
+    caller's, empty if the request did not come over a network. may_pause:
+    whether other requests may be served during a long read.
     """
 
     method: str
@@ -52,14 +53,20 @@ class Request(msgspec.Struct, frozen=True):
     may_pause: bool = False
 
     def json(self) -> Any:
-        """The body, which POST and PATCH must declare as JSON (CON-5)."""
+        """The body, which POST and PATCH must declare as JSON (CON-5).
+
+        Raises ApiError (400) if it is not declared as JSON, or is not JSON.
+        """
         kind = self.headers.get('content-type', '').partition(';')[0]
         if kind.strip().lower() != JSON_TYPE:
             raise errors.refused(f'Content-Type must be {JSON_TYPE}')
         return self.any_json()
 
     def any_json(self) -> Any:
-        """The body as JSON, whatever it is declared to be."""
+        """The body as JSON, whatever it is declared to be.
+
+        Raises ApiError (400) if it is not JSON.
+        """
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError,
@@ -92,8 +99,8 @@ class Exchange(msgspec.Struct, frozen=True):
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
     'reset' for a connection that breaks before it, 'truncated' for one that
     breaks in the middle of the body. pace: bytes of the body per second, 0
-    for all at once. commit: the changes that must be on disk before it is
-    sent. publication: the exports that must be effective before.
+    for all at once. commit: the changes that must be on disk before the
+    reply is sent. publication: the exports that must be in effect by then.
     """
 
     response: Response

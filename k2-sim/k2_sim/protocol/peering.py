@@ -65,11 +65,13 @@ class SessionUpdate(msgspec.Struct, tag='news'):
 
 
 class UpdateReply(msgspec.Struct):
-    """The state of sessions on the receiver; unknown ones have no match.
+    """The state of sessions on the receiver of an update.
 
-    about: the description of the array, if the update was full. wanted:
-    tokens whose data is missing here, each with one that is here, or ''.
-    whole: False while a session is being created, which has no match yet.
+    unknown: ids of the sender's sessions without a match on the receiver.
+    about: the description of the receiver, if the update was full. wanted:
+    tokens whose data the receiver lacks, each with one that it has as a
+    base, or ''. whole: False while the receiver is creating objects on a
+    peer: then views and unknown do not yet take them into account.
     """
 
     views: list[Fields]
@@ -81,10 +83,12 @@ class UpdateReply(msgspec.Struct):
 
 
 class Piece(msgspec.Struct):
-    """Runs of data of a file, as (offset, bytes).
+    """Runs of a file's data, as (offset, bytes).
 
-    base: the token of the file that they change. The first piece begins a
-    file of that size, the last one completes it.
+    token: the one that the file gets once it is complete. base: the token
+    of the file that the runs change, '' for an empty one. size: that of the
+    file in bytes, used only in the first piece, which begins the file. The
+    last piece completes it.
     """
 
     token: Annotated[str, msgspec.Meta(pattern=contents.FORM)]
@@ -96,7 +100,10 @@ class Piece(msgspec.Struct):
 
 
 class Taken(msgspec.Struct):
-    """Whether a piece matched the file that is here, which is then whole."""
+    """The reply to a piece: whether it was taken, and the file is complete.
+
+    If a piece does not fit, the file must be sent from the start.
+    """
 
     fits: bool
     whole: bool

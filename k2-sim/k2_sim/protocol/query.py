@@ -26,7 +26,7 @@ from k2_sim import memoize
 from k2_sim.protocol import safe_regex
 from k2_sim.state import schema
 
-# How many queries are remembered as what they ask for: clients repeat them.
+# How many parsed queries are cached: clients repeat them.
 _KEPT = 512
 _REGEXP = 'regexp'
 _LISTS = ('in', 'm_eq', 'contains_some')
@@ -52,9 +52,9 @@ class Condition(msgspec.Struct, frozen=True):
 class Query(msgspec.Struct, frozen=True):
     """What a GET asks for. limit None stands for the default page.
 
-    The rest is for statistics (section 8): resolution in seconds, from_time
-    in seconds since the epoch (None: as many points as end now), and the
-    breakdowns.
+    The fields from resolution on are for statistics (section 8): resolution
+    in seconds, datapoints, from_time in seconds since the epoch (None: the
+    last point ends now), and the breakdowns.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -71,7 +71,10 @@ class Query(msgspec.Struct, frozen=True):
     bs_breakdown: bool = False
 
     def points(self, now: float) -> range:
-        """The ends of the intervals asked for, oldest first."""
+        """The ends of the intervals asked for, oldest first.
+
+        They are in seconds since the epoch, as is now.
+        """
         end = int(now)
         if self.from_time is None:
             begin = end - (self.datapoints - 1) * self.resolution
@@ -83,9 +86,9 @@ class Query(msgspec.Struct, frozen=True):
 
 @memoize.short(_KEPT)
 def parse(text: str) -> Query:
-    """Read the part of a URL behind the question mark (QRY-3, QRY-7).
+    """Parse the part of a URL after the question mark (QRY-3, QRY-7).
 
-    Raises ApiError (400) for control parameters that make no sense.
+    Raises ApiError (400) for unknown or invalid control parameters.
     """
     conditions = []
     controls = {}
@@ -178,7 +181,7 @@ def _natural(name: str, value: str) -> int:
 
 
 def sort_key(value: Any) -> tuple[Any, ...]:
-    """Order of field values: references by number, null last."""
+    """The sort key of a field's value: references by number, null last."""
     if isinstance(value, str) and value.startswith('/'):
         resource, _, number = value.rpartition('/')
         if number.isascii() and number.isdecimal():
@@ -188,7 +191,10 @@ def sort_key(value: Any) -> tuple[Any, ...]:
 
 def matcher(resource: schema.Resource, condition: Condition,
             offers: Callable[[str], bool]) -> Callable[[Any], bool] | None:
-    """A test of one field's value, or None: no such field (QRY-2)."""
+    """A test of one field's value; None if there is no such field (QRY-2).
+
+    offers: whether the array has a feature (see Behaviors.offers).
+    """
     field = resource.known.get(condition.field)
     if (field is None or field.write_only or not offers(field.feature)
             or condition.by_ref != (field.kind == 'ref')):
@@ -200,7 +206,7 @@ def matcher(resource: schema.Resource, condition: Condition,
 
 def _test_value(test: Callable[[str, Any, tuple[str, ...]], bool],
                 kind: str, wanted: tuple[str, ...], value: Any) -> bool:
-    """Null meets no condition (QRY-4)."""
+    """Test a value; null meets no condition (QRY-4)."""
     return value is not None and test(kind, value, wanted)
 
 
@@ -230,10 +236,10 @@ def _prefix(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
 
 
 class _Regexp:
-    """Tests of one search, which all together have a time limit.
+    """The tests of one search, with one limit for the time of all of them.
 
-    An expression that would take longer, such as (a+)+b, is refused: while
-    it is tried nobody else is served.
+    An expression that would take longer, such as (a+)+b, is refused: no
+    other request is served during a test.
     """
 
     def __init__(self) -> None:

@@ -13,10 +13,10 @@
 """Calls to peers, and copies of files, during one request.
 
 The rules of a request run under the array's lock, which must never be held
-while waiting for another array. If a rule needs a reply of a peer that is
-not there yet, the request is rolled back, the peer is called without the
-lock, and the request starts again with the reply. Copies of files that
-change are made in the same way.
+while waiting for another array. If a rule needs a reply from a peer that has
+not been called yet, the request is rolled back, the peer is called without
+the lock, and the request starts again with the reply. Files that are being
+written to are copied in the same way.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class PeerRequest:
 
     @property
     def key(self) -> bytes:
-        """Equal for equal requests."""
+        """A key that is equal for equal requests."""
         return msgspec.json.encode(
             (self.address.host, self.kind, self.fields), order='sorted')
 
@@ -75,12 +75,13 @@ class PeerReply:
 class RequestContext:
     """The calls, copies and side effects of one request.
 
-    contents: the array's files, if it has some. pending: calls without a
-    reply. touched: ids of the sessions that the request changed, which
-    their peers must be sent. unfrozen: tokens to copy. copies: tokens of
-    the copies by that of their original, all from the same moment. wanted:
-    tokens of a peer whose data is missing here, each with one that is
-    here, or ''. is_flushed: whether files were written to disk for copies.
+    contents: the array's files, if it has any. pending: calls without a
+    reply. replies: those received, by key. touched: ids of the sessions
+    that the request changed and that must be sent to their peers. unfrozen:
+    tokens to copy. copies: the token of each copy, by that of its original;
+    all are from the same moment. wanted: tokens of a peer whose data is
+    missing here, each with one that is here, or ''. is_flushed: whether
+    files were written to disk for copies.
     """
 
     def __init__(self, contents: contents_module.Contents | None = None
@@ -92,7 +93,7 @@ class RequestContext:
         self.begin()
 
     def begin(self) -> None:
-        """The request starts, or starts again."""
+        """Start the request, or start it again."""
         self.pending: dict[bytes, PeerRequest] = {}
         self.unfrozen: set[str] = set()
         self.touched: set[int] = set()
@@ -105,10 +106,10 @@ class RequestContext:
 
     def call(self, address: Address, kind: str, **fields: Any
              ) -> dict[str, Any]:
-        """The reply of the peer to a call.
+        """The fields of the peer's reply to a call.
 
-        Raises PendingError if it was not called yet, and ApiError (400)
-        with the reason if it refused or cannot be reached.
+        Raises PendingError if the call was not made yet, and ApiError (400)
+        with the reason if the peer refused it or cannot be reached.
         """
         request = PeerRequest(address, kind, fields)
         reply = self.replies.get(request.key)
@@ -120,7 +121,7 @@ class RequestContext:
         return reply.fields
 
     def frozen(self, tokens: Iterable[str]) -> dict[str, str]:
-        """A token with the same data that does not change, by token.
+        """By token, a token with the same data that does not change.
 
         Raises PendingError if copies must be made for that first.
         """
@@ -137,9 +138,9 @@ class RequestContext:
 
     def for_each(self, items: Iterable[T],
                  carry_out: Callable[[T], object]) -> None:
-        """Do something with each item, all or none.
+        """Carry out an action for each item, for all or none.
 
-        Raises PendingError after the calls of all of them are known.
+        Raises PendingError once the calls and copies for all are known.
         """
         for item in items:
             with contextlib.suppress(PendingError):

@@ -23,8 +23,8 @@ import regex
 #: Limit of processor time for one search.
 SECONDS = 0.5
 _LONGEST = 1000
-# A count costs its number of times in time and memory, and counts within
-# counts their product.
+# A repeat count multiplies the time and the memory that the expression
+# takes, and nested counts multiply each other.
 _MOST = 100_000
 _COUNTS = re.compile(r'\{([0-9]*),?([0-9]*)\}')
 

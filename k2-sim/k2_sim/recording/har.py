@@ -30,11 +30,11 @@ _HTTP = 'HTTP/1.1'
 def archive(records: Iterable[Record]) -> dict[str, Any]:
     """The archive; each entry has two additional fields.
 
-    _fault is the kind of fault of the request, or '', and
-    _carriedOut whether it was carried out. A broken connection is
-    status 0. Sizes that are not known are -1. Entries are in the order in
-    which the requests came, not that of their replies. Raises ApiError (400)
-    for a clock beyond the year 9999.
+    _fault is the kind of fault of the request, or '', and _carriedOut
+    whether it was carried out. A broken connection has the status 0. Sizes
+    that are not known are -1. Entries are in the order in which the requests
+    came, not that of their replies. Raises ApiError (400) for a clock beyond
+    the year 9999.
     """
     records = sorted(records, key=lambda record: record.started)
     return {'log': {

@@ -50,13 +50,13 @@ class Entry(msgspec.Struct, gc=False):
 
     @property
     def length(self) -> int:
-        """The length of its texts that the caller chose."""
+        """The number of characters of the texts that the caller chose."""
         return (len(self.method) + len(self.path) + len(self.query)
                 + len(self.sequence))
 
 
 class Journal:
-    """The requests since the last clear, safe for threads."""
+    """The latest requests since the last clear, safe for threads."""
 
     def __init__(self) -> None:
         self._entries: collections.deque[Entry] = collections.deque()
@@ -88,13 +88,13 @@ class Journal:
             entry.status, entry.ended = status, now
 
     def entries(self) -> list[Entry]:
-        """The requests since the last clear, oldest first."""
+        """The latest requests since the last clear, oldest first."""
         with self._lock:
             return [msgspec.structs.replace(entry) for entry in self._entries]
 
     def newest(self, most: int, wanted: Callable[[Entry], bool]
                ) -> list[Entry]:
-        """Some of the requests, the newest first."""
+        """At most this many of the wanted requests, the newest first."""
         with self._lock:
             found = filter(wanted, reversed(self._entries))
             return [msgspec.structs.replace(entry)
@@ -111,7 +111,7 @@ class Journal:
         return self._most
 
     def clear(self) -> None:
-        """Remove the requests; running ones are still counted."""
+        """Remove the requests; those in progress still count as concurrent."""
         with self._lock:
             self._entries.clear()
             self._length = 0

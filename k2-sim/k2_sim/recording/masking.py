@@ -38,13 +38,13 @@ _ENCODED_NAME = re.compile('(?:^|&)[^=&]*%')
 
 
 def headers(values: Mapping[str, str]) -> dict[str, str]:
-    """Headers with the values of those that are known to be harmless."""
+    """Headers, masked unless they are known not to be secret."""
     return {name: value if name.lower() in _OPEN else MASK
             for name, value in values.items()}
 
 
 def query(text: str) -> str:
-    """A query without the values of secret fields."""
+    """A query with the values of secret fields masked."""
     # Most queries have no secrets.
     if not _is_secret(text) and _ENCODED_NAME.search(text) is None:
         return text
@@ -57,9 +57,9 @@ def query(text: str) -> str:
 
 
 def body(data: bytes) -> bytes:
-    """JSON without its secrets; other content is dropped.
+    """JSON with its secrets masked; other content is dropped.
 
-    It could hold a secret in any form.
+    Other content could hold a secret in any form.
     """
     if not data:
         return data

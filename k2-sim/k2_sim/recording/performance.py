@@ -23,12 +23,13 @@ import threading
 from k2_sim import clock as clock_module
 
 KEPT_SECONDS = 3600
-# Classes of breakdowns: sizes of requests in bytes, and below which.
+# Size classes of the breakdown: name, and the size of a request in bytes
+# below which it is in the class.
 _SIZES = (('lt8k', 2 ** 13), ('8k_64k', 2 ** 16), ('64k_256k', 2 ** 18))
 _LARGEST = 'gt256k'
 # Stands for deleted volumes: ids begin at 1.
 _NOBODY = 0
-# rw and bs of stats/system.
+# The fields rw and bs of stats/system.
 Kind = tuple[str, str]
 
 
@@ -45,7 +46,7 @@ class Load:
     busiest: tuple[float, float] = (0.0, 0.0)
 
     def add(self, other: 'Load', factor: float = 1.0) -> None:
-        """Add the figures of another one, but not its busiest second."""
+        """Add another load times a factor, except for its busiest second."""
         self.requests += factor * other.requests
         self.size += factor * other.size
         self.seconds += factor * other.seconds
@@ -94,7 +95,11 @@ class Performance:
         return self._seconds[now]
 
     def volumes(self, end: int, seconds: int) -> set[int]:
-        """The volumes with requests in a number of seconds up to a time."""
+        """Ids of the volumes with requests in the seconds up to a time.
+
+        end: that time, in seconds since the epoch. seconds: how many. The
+        id 0 stands for deleted volumes.
+        """
         with self._lock:
             return {volume for second in self._between(end, seconds)
                     for volume in second}
@@ -103,7 +108,8 @@ class Performance:
              rw: str = '', bs: str = '') -> Load:
         """The I/O in a number of seconds up to a time.
 
-        volume: only of this volume. rw, bs: only in this class.
+        end: that time, in seconds since the epoch. volume: the id, if only
+        of one volume. rw, bs: only in this class.
         """
         whole = Load()
         with self._lock:
@@ -127,7 +133,7 @@ class Performance:
                 yield self._seconds[second]
 
     def retire(self, volume: int) -> None:
-        """Another volume gets this id: detach the counters from it.
+        """Detach the counters from an id that another volume gets.
 
         They still count for the whole array.
         """

@@ -28,7 +28,7 @@ from k2_sim.recording import masking
 
 KIB = 65536
 _LARGEST_KIB = 4 * 2 ** 20
-# The approximate size of a record besides its texts.
+# The approximate size of a record besides its texts, in bytes.
 _OVERHEAD = 500
 
 
@@ -75,9 +75,10 @@ class Recorder:
         self._dropped = 0
 
     def start(self, kib: int = KIB) -> None:
-        """Start a new recording that keeps the latest KiB.
+        """Start a new recording, which keeps the latest records.
 
-        Raises ApiError (400) for a limit below 1 KiB or above 4 GiB.
+        kib: their total size. Raises ApiError (400) for a limit below 1 KiB
+        or above 4 GiB.
         """
         if type(kib) is not int or not 1 <= kib <= _LARGEST_KIB:
             raise errors.refused(

@@ -58,8 +58,9 @@ Computed = Mapping[str, Callable[[Scope, Row], Any]]
 class Rules:
     """The rules of one resource; the base class only stores values.
 
-    computed: fields that are not stored. They depend on the row, on methods
-    of Store, on the behaviors, or on Scope.now.
+    computed: fields that are not stored. As renderings are cached, they may
+    depend only on the row, on methods of Store, on the behaviors, or on
+    Scope.now.
     """
 
     resource: schema.Resource

@@ -52,7 +52,10 @@ def provisioned(scope: Scope, group: str) -> int:
 
 def check_room(scope: Scope, group: str, more: int,
                volumes: int = 0) -> None:
-    """Refuse to add so many KiB and volumes (VG-7, VOL-10, VOL-11)."""
+    """Refuse to add more to a group than it may have (VG-7, VOL-10, VOL-11).
+
+    more: the KiB to add, checked against the quota. volumes: how many.
+    """
     row = scope.store.at(group)
     if len(volumes_of(scope, group)) + volumes > VOLUMES_PER_GROUP:
         raise errors.refused(f'Volume group {row["name"]} is full')
@@ -63,7 +66,7 @@ def check_room(scope: Scope, group: str, more: int,
 
 
 def in_images(scope: Scope, volume: str) -> float:
-    """The data in images of a volume that it no longer has, in KiB."""
+    """The data in a volume's images that the volume no longer has, in KiB."""
     return float(sum(image.get('logical_capacity', 0) for image
                      in scope.store.find('volsnaps', 'source', volume)))
 
@@ -83,9 +86,9 @@ def _written(scope: Scope, row: Row) -> float:
 
 
 def _capacity_state(scope: Scope, row: Row) -> str:
-    """The state after the thresholds of the policy (VG-11).
+    """The state according to the thresholds of the policy (VG-11).
 
-    Without a quota only the array sets a limit.
+    Without a quota, the limit is the capacity of the array.
     """
     if row['capacity_policy'] is None:
         return 'ok'
@@ -118,7 +121,10 @@ def _plain_snapshots(scope: Scope, row: Row) -> list[Row]:
 
 
 def _mapped_hosts(scope: Scope, row: Row) -> int:
-    """Distinct hosts mapped into the group, members one by one (VG-8)."""
+    """The number of hosts to which the group's objects are mapped (VG-8).
+
+    Each host counts once, and a host group as its members.
+    """
     mapped = [schema.make_ref('volumes', volume['id'])
               for volume in volumes_of(scope, _ref(row))]
     mapped += [schema.make_ref('snapshots', view['id'])
@@ -203,7 +209,7 @@ class GroupRules(base.Rules):
 
     def _new_quota(self, scope: Scope, row: Row,
                    quota: int | None) -> int | None:
-        """Refuses a quota below what is provisioned (VG-3)."""
+        """The quota to store; refuses one below what is provisioned (VG-3)."""
         quota = _quota(quota)
         if quota is not None and quota < provisioned(scope, self.ref(row)):
             raise errors.refused(
@@ -263,7 +269,7 @@ def _restore(scope: Scope, row: Row, source: str) -> Row:
 def _check_restorable(scope: Scope, row: Row, source: str) -> None:
     snapshot = scope.store.at(source)
     if snapshot['source'] != _ref(row):
-        raise errors.refused(f'{snapshot["name"]} is no snapshot of volume'
+        raise errors.refused(f'{snapshot["name"]} is not a snapshot of volume'
                              f' group {row["name"]} itself')
     volumes = volumes_of(scope, _ref(row))
     held = {volsnap['source']: volsnap['size'] for volsnap

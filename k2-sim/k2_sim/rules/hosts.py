@@ -37,7 +37,10 @@ def _group_ref(row: Row) -> str:
 
 
 def _mapped(scope: Scope, refs: list[str], resource: str) -> int:
-    """Mappings of volumes, or of views, to any of these (HST-8)."""
+    """The number of mappings to any of these hosts or groups (HST-8).
+
+    resource: volumes, or snapshots for views.
+    """
     return sum(schema.split_ref(mapping['volume'])[0] == resource
                for ref in refs
                for mapping in scope.store.find('mappings', 'host', ref))
@@ -115,7 +118,7 @@ def _check_unmapped(scope: Scope, row: Row) -> None:
 
 def _check_types(scope: Scope, group: str, kind: str,
                  own_id: int = 0) -> None:
-    """Members have one type unless the group allows more (HST-7)."""
+    """Refuse members of several types unless the group allows them (HST-7)."""
     if scope.store.at(group)['allow_different_host_types']:
         return
     for host in members(scope, group):
@@ -155,7 +158,7 @@ class HostGroupRules(base.Rules):
             scope, self.name, 'name', name, 'Host group', own_id)
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Rename (HGR-2) or describe a group, or change its rule."""
+        """Rename (HGR-2) or describe a group, or allow different types."""
         if values.get('name', row['name']) != row['name']:
             if not scope.behaviors.host_group_rename:
                 raise errors.refused('A host group cannot be renamed')
@@ -197,7 +200,7 @@ class ProfileRules(base.Rules):
 
     def _check_login(self, scope: Scope, username: str, password: str,
                      own_id: int = 0) -> None:
-        """Usernames are unique, passwords have 12 to 16 characters."""
+        """Check username and password: CHP-4, CHP-5, no control characters."""
         if not username:
             raise errors.refused('A username cannot be empty')
         if not (username + password).isprintable():

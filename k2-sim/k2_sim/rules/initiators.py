@@ -52,7 +52,11 @@ def read_nqn(text: str) -> str:
 
 
 class InitiatorRules(base.Rules):
-    """INI-1 to INI-6. identity: the normalized form for comparisons."""
+    """INI-1 to INI-6.
+
+    identity, a field that no reply shows, is the normalized form for
+    comparisons.
+    """
 
     def __init__(self, resource: schema.Resource, field: str,
                  read: Callable[[str], str]) -> None:

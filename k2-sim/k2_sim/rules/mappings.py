@@ -13,8 +13,8 @@
 """Mappings: section 4.5.
 
 A view has one entry for itself, without a LUN, and one for each of its
-volsnaps (MAP-3). The latter name the former in view_entry, a field that no
-reply shows.
+volsnaps (MAP-3). The latter have the id of the former in view_entry, a field
+that no reply shows.
 """
 
 from collections.abc import Iterable
@@ -46,9 +46,10 @@ def _capital(text: str) -> str:
 
 
 def _used_luns(scope: Scope, host: str, volume: str) -> dict[int, str]:
-    """The LUNs that a volume cannot have on a host, and the volumes that do.
+    """The LUNs that a volume cannot have on a host, each with its host.
 
-    With one LUN map for all hosts, this includes LUNs of other volumes.
+    With one LUN map for all hosts, this includes the LUNs of other volumes
+    on any host.
     """
     rows = scope.store.find('mappings', 'host', host)
     if scope.behaviors.one_lun_map:
@@ -62,7 +63,8 @@ def _free_lun(scope: Scope, host: str, volume: str,
               wanted: int | None = None) -> int:
     """The wanted LUN if it is free, else the lowest free one (MAP-2).
 
-    With one LUN map for all hosts, prefer the LUN on another host.
+    With one LUN map for all hosts, the LUN that the volume has on another
+    host precedes the lowest free one.
     """
     used = _used_luns(scope, host, volume)
     candidates: list[int] = [] if wanted is None else [wanted]
@@ -76,14 +78,14 @@ def _free_lun(scope: Scope, host: str, volume: str,
 
 
 def _check_host(scope: Scope, host: str) -> None:
-    """A member of a host group cannot be mapped alone (MAP-6)."""
+    """Refuse to map to a single member of a host group (MAP-6)."""
     if scope.store.at(host).get('host_group') is not None:
         raise errors.refused(f'{_capital(_label(scope, host))} is a member'
                              ' of a host group')
 
 
 def _check_volume(scope: Scope, ref: str) -> None:
-    """Volumes and views can be mapped, nothing else (SNP-8, MAP-13)."""
+    """Refuse to map anything but volumes and views (SNP-8, MAP-13)."""
     resource, number = schema.split_ref(ref)
     row = scope.store.at(ref)
     if resource == 'volsnaps':
@@ -97,7 +99,7 @@ def _check_volume(scope: Scope, ref: str) -> None:
 
 
 def _check_new(scope: Scope, host: str, volume: str) -> None:
-    """The same host and volume twice is refused (MAP-8)."""
+    """Refuse to map a volume to the same host twice (MAP-8)."""
     for row in scope.store.find('mappings', 'volume', volume):
         if row['host'] == host:
             raise errors.refused(f'{_capital(_label(scope, volume))} is'

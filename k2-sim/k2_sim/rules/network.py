@@ -34,12 +34,12 @@ DATA = 'dataport'
 _SERVERS = hardware_resources.SERVERS.name
 _WAN_PORTS = catalogue.WAN_PORTS.name
 _TAGS = range(1, 4095)
-# What a record says about its interface, by resource.
+# The field that refers to an interface, by the interface's resource.
 _ON = {PORTS: 'net_port', CHANNELS: 'net_portchannel', VLANS: 'net_vlan'}
 
 
 def placed_on(interface: str) -> Row:
-    """The fields of an address that lies on an interface."""
+    """The fields by which an address or a VLAN refers to its interface."""
     resource, _ = schema.split_ref(interface)
     return {field: interface if name == resource else None
             for name, field in _ON.items()}
@@ -81,7 +81,7 @@ def add_channel(scope: Scope, ports: tuple[Row, Row], **values: object
 
 def add_vlan(scope: Scope, interface: str, tag: int, **values: object
              ) -> Row:
-    """Make a VLAN on a port or a port channel."""
+    """Create a VLAN on a port or a port channel."""
     lower = scope.store.at(interface)
     eth_name = lower.get('eth_name', lower['name'])
     vlan = scope.store.insert('system/vlans', {'tag': tag})
@@ -105,7 +105,7 @@ def _check_own(scope: Scope, interface: str) -> None:
     resource, _ = schema.split_ref(interface)
     port = scope.store.at(interface)
     if resource == PORTS and port['port_type'] != DATA:
-        raise errors.refused(f'Port {port["name"]} is no data port')
+        raise errors.refused(f'Port {port["name"]} is not a data port')
     for field in ('net_port1', 'net_port2'):
         for channel in scope.store.find(CHANNELS, field, interface):
             raise errors.refused(

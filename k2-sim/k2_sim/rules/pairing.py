@@ -23,7 +23,7 @@ from k2_sim.state.schema import Row
 
 def insert_session(scope: Scope, values: Row, peer_group: str,
                    peer_group_id: int | None) -> Row:
-    """A new idle session with the record of its peer's group."""
+    """Insert an idle session, and the record of its group on the peer."""
     row = scope.store.insert(replicas.SESSIONS, {
         'state': replicas.IDLE, 'stopped': False, 'suspend_reason': '',
         'suspend_reason_code': 'none', 'generation_number': None,
@@ -42,7 +42,10 @@ def insert_session(scope: Scope, values: Row, peer_group: str,
 
 def insert_pair(scope: Scope, session: Row, volume: int,
                 remote: int | None, name: str) -> Row:
-    """The record of a volume's counterpart."""
+    """Insert the record of a volume's counterpart on the peer.
+
+    remote: its id there, None if it is not yet known.
+    """
     return scope.store.insert(replicas.PAIRS, {
         'name': name, 'local_volume': schema.make_ref('volumes', volume),
         'remote_volume_id': remote,
@@ -54,7 +57,8 @@ def insert_pair(scope: Scope, session: Row, volume: int,
 def find_peer(scope: Scope, sender: peering.Sender) -> Row | None:
     """Find the record of the array that sent a message.
 
-    One that was never reached from here is known by its address only.
+    A peer that was never reached from here is known only by its address; its
+    system id is then added to the record.
     """
     for row in scope.store.find(
             replicas.PEERS, 'system_id', sender.system_id):

@@ -87,7 +87,7 @@ def _known_peer(scope: Scope, sender: peering.Sender) -> Row:
 
 def _introduce(scope: Scope, sender: peering.Sender,
                fields: dict[str, Any]) -> dict[str, Any]:
-    """Add the array that adds this one as its peer."""
+    """Add the array that is adding this one as its peer."""
     roles.check(scope.role, 'POST', replicas.PEERS)
     own = scope.store.at('/system/state/1')['system_id']
     if (sender.system_id != own and sender.address
@@ -185,7 +185,10 @@ def _rename(scope: Scope, peer: Row, fields: dict[str, Any]
 
 
 def _check_follower(scope: Scope, peer: Row, fields: dict[str, Any]) -> Row:
-    """The caller's session, if the sizes let it follow."""
+    """This side of the caller's session; refuses if it cannot follow.
+
+    Epochs and sizes of volumes must match; copies may be grown first.
+    """
     row = _target(scope, peer, fields['session'])
     if (row['epoch'] != fields['epoch']
             or row['remote_replication_session_id'] != fields['asker']):
@@ -214,7 +217,7 @@ def _grow(scope: Scope, row: Row, sizes: dict[int, int]) -> None:
 
 def _follow(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
-    """Whether this target can follow its source to in_sync."""
+    """Check that this target can follow its source to in_sync."""
     row = _check_follower(scope, peer, fields)
     if not replicas.is_closed(row):
         raise errors.refused(f'Peer session {row["name"]} has failed over')
@@ -223,7 +226,7 @@ def _follow(scope: Scope, peer: Row, fields: dict[str, Any]
 
 def _reverse(scope: Scope, peer: Row, fields: dict[str, Any]
              ) -> dict[str, Any]:
-    """Whether this source can become the target (row 7)."""
+    """Check that this source can become the target (row 7)."""
     row = _check_follower(scope, peer, fields)
     if (row['current_role'], row['state']) != (
             replicas.SOURCE, replicas.SUSPENDED):
@@ -236,7 +239,7 @@ def _reverse(scope: Scope, peer: Row, fields: dict[str, Any]
 
 def _cancel(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
-    """Remove what was created for the caller, which does not confirm it."""
+    """Remove what was created for the caller and is not confirmed."""
     session = scope.store.get(replicas.SESSIONS, fields['session'])
     if session is not None and not session['confirmed'] and pairing.is_with(
             session, peer):

@@ -37,7 +37,11 @@ def address_of(row: Row) -> request_context.Address:
 
 def call(scope: Scope, peer: Row, kind: str, **fields: Any
          ) -> dict[str, Any]:
-    """The reply of a peer; raises ApiError if it is unreachable (REP-19)."""
+    """The reply of a peer to a call.
+
+    Raises ApiError if the peer is unreachable (REP-19) or refuses the call,
+    and PendingError if the call was not made yet.
+    """
     return scope.context.call(address_of(peer), kind, **fields)
 
 
@@ -129,7 +133,7 @@ class WanPortRules(base.Rules):
 
 def add(store: store_module.Store, name: str,
         address: request_context.Address) -> None:
-    """Add a peer of the hardware; an existing one of that name is updated."""
+    """Add a peer to the equipment; update an existing one of that name."""
     login = dict(zip(_LOGIN, (
         address.host, address.login, address.password)))
     known = store.find(replicas.PEERS, 'name', name)
@@ -140,13 +144,13 @@ def add(store: store_module.Store, name: str,
 
 
 def equipment(store: store_module.Store) -> list[Row]:
-    """The peers of the hardware, in the form that add() takes."""
+    """The peers of the equipment, in the form that install() takes."""
     return [new_row({name: row[name] for name in ('name', *_LOGIN)})
             for row in store.rows(replicas.PEERS) if row.get('is_factory')]
 
 
 def install(store: store_module.Store, rows: Iterable[Row]) -> None:
-    """Add peers of the hardware."""
+    """Add peers to the equipment."""
     for row in rows:
         store.insert(replicas.PEERS, {**row, 'is_factory': True})
 

@@ -72,7 +72,7 @@ class RetentionRules(base.Rules):
 
 
 def _check_own(row: Row) -> None:
-    """Best_Effort_Retention and other built-in policies are fixed (RET-1)."""
+    """Refuse to rename or remove a built-in policy (RET-1)."""
     if row['name'] in BUILT_IN:
         raise errors.refused(f'Retention policy {row["name"]} is built in')
 

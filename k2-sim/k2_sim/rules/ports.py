@@ -42,7 +42,7 @@ def is_up(scope: Scope, resource: str, row: Row) -> bool:
 
 
 def has_link(scope: Scope, ref: str) -> bool:
-    """Whether a port has a link; raises ApiError (400) for no port."""
+    """Whether a port has a link; raises ApiError (400) without such a port."""
     return is_up(scope, schema.split_ref(ref)[0], _port(scope, ref))
 
 
@@ -57,7 +57,7 @@ def set_link(scope: Scope, ref: str, up: bool) -> None:
     """Set or remove the link of a port, inside a transaction.
 
     A data port shows it in link_state, an FC port in status, and both in
-    speed_state. Raises ApiError (400) for what is not a port.
+    speed_state. Raises ApiError (400) if there is no such port.
     """
     resource, _ = schema.split_ref(ref)
     number = _port(scope, ref)['id']
@@ -71,7 +71,7 @@ def set_link(scope: Scope, ref: str, up: bool) -> None:
 
 
 def _state(scope: Scope, status: str) -> str:
-    """The record that all ports of one state refer to."""
+    """The reference to the record that all ports of one state share."""
     for row in scope.store.rows(_STATES):
         if (row['name'], row['status']) == ('link', status):
             return schema.make_ref(_STATES, row['id'])

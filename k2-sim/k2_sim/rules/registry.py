@@ -53,7 +53,7 @@ _USER_RESOURCES = (
 
 
 def stored(resource: str) -> list[schema.Field]:
-    """The fields that rows keep as replies show them."""
+    """The fields that are stored in rows as replies show them."""
     rules = RULES[resource]
     return [field for field in rules.resource.fields
             if field.name not in rules.computed]
@@ -65,7 +65,7 @@ def shown(scope: Scope, resource: str, row: Row) -> Row:
 
 
 def leftovers(scope: Scope) -> dict[str, list[Row]]:
-    """All objects of users, by resource; views under their own name."""
+    """All objects of users as in replies, by resource; views under "views"."""
     found: dict[str, list[Row]] = {}
     for name in _USER_RESOURCES:
         for row in scope.store.rows(name):
@@ -85,7 +85,11 @@ def _is_factory(name: str, row: Row) -> bool:
 
 
 def log_in(scope: Scope, resource: str, identifier: str) -> Row:
-    """The record of an initiator that logs in to the array (INI-1)."""
+    """Log an initiator in to the array; returns its new record (INI-1).
+
+    resource: host_iqns or host_fc_ports. Raises ApiError (404) for any other
+    resource, and ApiError (400) for an invalid or existing identifier.
+    """
     if resource not in ('host_iqns', 'host_fc_ports'):
         raise errors.no_resource()
     rules = RULES[resource]

@@ -17,13 +17,13 @@ has:
 
 epoch: the number of role swaps; the side with the higher one is right
     about the roles.
-opened: the target has taken over (failed_over), or has left after that.
+opened: the target has failed over, and may have been made idle after that.
 version, peer_version: count the changes of this row, and of the peer's as
     far as they are known here, so that old messages are ignored.
 last_generation: the highest number given out or received.
 queue: the transfers to the peer, see transfers.
 next_round: when the next round starts. pending: a delayed change.
-confirmed: false on a target until the source has kept its own row.
+confirmed: false on a target until the source has stored its own row.
 """
 
 import math
@@ -69,7 +69,7 @@ def sessions_with(scope: Scope, peer: int) -> list[Row]:
 
 
 def is_closed(session: Row | None) -> bool:
-    """Whether the volumes belong to a target that did not take over."""
+    """Whether a session is a target that has not failed over."""
     return (session is not None and session['current_role'] == TARGET
             and not session['opened'])
 
@@ -93,7 +93,7 @@ def uses_policy(scope: Scope, policy: str) -> bool:
 
 
 def change(scope: Scope, row: Row, **changes: Any) -> Row:
-    """Change a session; gives the new row."""
+    """Change a session and raise its version; returns the new row."""
     return scope.store.update(
         SESSIONS, row['id'], **changes, version=row['version'] + 1)
 
@@ -111,7 +111,7 @@ def check_new_member(scope: Scope, group: str) -> None:
     _check_idle(session)
     if is_closed(session):
         raise errors.refused(
-            f'Session {session["name"]} makes the volumes of its group')
+            f'Session {session["name"]} creates the volumes of its group')
 
 
 def check_removal(scope: Scope, volume: Row) -> None:
@@ -134,7 +134,7 @@ def check_unbound(scope: Scope, *group_refs: str) -> None:
 
 
 def check_restore(scope: Scope, group: str) -> None:
-    """Restore only in a group whose session is idle (RST-3)."""
+    """Refuse to restore a group whose session is not idle (RST-3)."""
     session = session_of(scope, group)
     if session is not None:
         _check_idle(session)
@@ -158,14 +158,14 @@ def check_growth(scope: Scope, group: str) -> None:
 
 
 def check_writable(scope: Scope, volume: Row) -> None:
-    """The volumes of a target stay read-only until failover (REP-16)."""
+    """Refuse to make a target's volume writable before failover (REP-16)."""
     if is_closed(session_of(scope, volume['volume_group'])):
         raise errors.refused(
             f'Volume {volume["name"]} is the target of a session')
 
 
 def check_mapping(scope: Scope, volume: Row) -> None:
-    """A target's volumes can be mapped if it exposes them (REP-16)."""
+    """Refuse to map a target's volume that is not exposed (REP-16)."""
     session = session_of(scope, volume['volume_group'])
     if (session is not None and is_closed(session)
             and session['target_exposure'] == replication.EXPOSURES[0]):
@@ -174,7 +174,7 @@ def check_mapping(scope: Scope, volume: Row) -> None:
 
 
 def check_snapshot(scope: Scope, group: str) -> None:
-    """No new snapshots on a target (SNP-13)."""
+    """Refuse new snapshots of a target's group (SNP-13)."""
     if is_closed(session_of(scope, group)):
         name = scope.store.at(group)['name']
         raise errors.refused(f'Volume group {name} is a target')

@@ -57,7 +57,7 @@ class Retention:
         self._unscheduled.update(self._store.tables[_SNAPSHOTS].numbers)
 
     def expired(self, scope: Scope) -> list[Row]:
-        """The ids of the snapshots to be removed now."""
+        """The snapshots to be removed now."""
         if len(self._heap) > _FEW + 2 * len(
                 self._store.tables[_SNAPSHOTS].numbers):
             self._start_anew()

@@ -39,7 +39,7 @@ def _minutes(criteria: str) -> int:
 
 
 class SchedulerRules(base.Rules):
-    """Schedulers. On creation the field for the name is scheduler_name."""
+    """Schedulers. In POST the field for the name is scheduler_name."""
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Create a scheduler."""
@@ -55,7 +55,7 @@ class SchedulerRules(base.Rules):
             scope, self.name, 'name', name, 'Scheduler', own_id)
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Rename a scheduler, change its times or its retention."""
+        """Rename or describe a scheduler, change its times or its policy."""
         if 'name' in values:
             self._check_name(scope, values['name'], row['id'])
         if 'time_criteria' in values:

@@ -52,7 +52,7 @@ def _pair_view(scope: Scope, pair: Row) -> list[Any]:
 
 def merge(scope: Scope, peer: Row, views: Iterable[View],
           full: bool = False) -> list[int]:
-    """Apply views of the peer; gives ids of its sessions without a match.
+    """Apply views of the peer; returns ids of its sessions without a match.
 
     full: the views are all sessions of the peer. A session is marked as
     touched if it is changed in a way that the peer must be sent.
@@ -77,8 +77,9 @@ def merge(scope: Scope, peer: Row, views: Iterable[View],
 def _is_of(row: Row, item: View) -> bool:
     """Whether a session is the one in a view of the peer.
 
-    Until the id of the peer is known the name decides: the id may be that
-    of an earlier session, which the peer still has (OBJ-7).
+    Until the id of the session on the peer is known, the name decides: the
+    view may be of a session whose counterpart here, now gone, had the same
+    id (OBJ-7).
     """
     number = row['remote_replication_session_id']
     return bool(number == item['id'] or number is None and item['name']
@@ -86,7 +87,10 @@ def _is_of(row: Row, item: View) -> bool:
 
 
 def forget(scope: Scope, numbers: Iterable[int]) -> None:
-    """The peer has no session for these."""
+    """Drop or suspend sessions that the peer does not have.
+
+    Those that are not confirmed are dropped, and running ones suspended.
+    """
     for number in numbers:
         row = scope.store.get(replicas.SESSIONS, number)
         if row is None:
@@ -169,13 +173,13 @@ def _followed(row: Row, item: View) -> dict[str, Any]:
     if item['epoch'] == row['epoch']:
         return states.to(replicas.SUSPENDED, states.PEER_FAILED_OVER) \
             if item['opened'] else {}
-    # It has not become the target yet; if it stopped it never will.
+    # The peer has not become the target yet; if it is idle, it never will.
     return states.to(replicas.SUSPENDED, states.PEER_MISSING) \
         if item['state'] == replicas.IDLE else {}
 
 
 def _swapped(row: Row, item: View) -> dict[str, Any]:
-    """The peer has become the source (row 7)."""
+    """The change after the peer has become the source (row 7)."""
     if row['state'] not in (replicas.SUSPENDED, replicas.IN_SYNC):
         return {}
     return states.to(item['state'], current_role=replicas.TARGET,

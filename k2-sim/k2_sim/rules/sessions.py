@@ -30,9 +30,9 @@ from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
 _POLICIES = ('retention_policy', 'external_retention_policy')
-# Options of commands.
+# Options of commands, which require the field state.
 _WITH_STATE = ('snapshot_wwn', 'offline_initial_sync', 'restored_snapshot')
-# Fields that only the source changes.
+# Fields that can be changed only on the source.
 _OF_SOURCE = ('rpo', 'target_exposure')
 _GIVEN = ('name', 'replication_peer_k2array', 'local_volume_group', 'rpo',
           *_POLICIES)
@@ -157,7 +157,8 @@ class SessionRules(base.Rules):
             _check_rpo(values['rpo'])
         for name in _OF_SOURCE:
             if name in values and row['current_role'] != replicas.SOURCE:
-                raise errors.refused(f'{name} is set on the source')
+                raise errors.refused(
+                    f'{name} can be changed only on the source')
         if 'state' not in values and any(
                 name in values for name in _WITH_STATE):
             raise errors.refused('Field state is missing')
@@ -170,7 +171,7 @@ class SessionRules(base.Rules):
 
 
 def _check_rpo(rpo: int) -> None:
-    """REP-4; clients rely on the text (ERR-7)."""
+    """Refuse an invalid rpo (REP-4); clients rely on the text (ERR-7)."""
     if rpo != 60 and (rpo <= 0 or rpo % 300):
         raise errors.refused('rpo must be either 1 min or multiple of 5 min')
 
@@ -219,7 +220,7 @@ def _need(row: Row, *allowed: str) -> None:
 
 
 def _call(scope: Scope, row: Row, kind: str) -> dict[str, Any]:
-    """Ask the peer whether it can follow; returns its ids."""
+    """Ask the peer whether it can follow; returns its last generation."""
     peer = scope.store.at(row['replication_peer_k2array'])
     return peers.call(
         scope, peer, kind, session=row['remote_replication_session_id'],
@@ -260,20 +261,20 @@ def _start(scope: Scope, row: Row, restored: str | None) -> Row:
 
 
 def _suspend(scope: Scope, row: Row, restored: str | None) -> Row:
-    """Row 4."""
+    """Row 4: suspend copying."""
     _need(row, replicas.IN_SYNC)
     return states.apply(
         scope, row, states.to(replicas.SUSPENDED, states.BY_USER))
 
 
 def _stop(scope: Scope, row: Row, restored: str | None) -> Row:
-    """Row 5."""
+    """Row 5: stop a suspended session."""
     _need(row, replicas.SUSPENDED)
     return states.apply(scope, row, states.to(replicas.IDLE))
 
 
 def _fail_over(scope: Scope, row: Row, restored: str | None) -> Row:
-    """Row 6: open the volumes to hosts, as they last arrived (REP-10)."""
+    """Row 6: open the volumes to hosts, with a snapshot's data (REP-10)."""
     allowed = {'any': (replicas.IN_SYNC, replicas.SUSPENDED)}
     wanted = scope.behaviors.failed_over_from
     _need(row, *allowed.get(wanted, (wanted,)))
@@ -304,7 +305,7 @@ def _reverse(scope: Scope, row: Row, restored: str | None) -> Row:
 
 
 def _leave(scope: Scope, row: Row, restored: str | None) -> Row:
-    """Row 8: end it on this side; the volumes stay open."""
+    """Row 8: end the session on this side; the volumes stay open."""
     _need(row, replicas.FAILED_OVER)
     return states.apply(scope, row, states.to(replicas.IDLE))
 
@@ -398,7 +399,7 @@ class PeerGroupRules(base.Rules):
         return super().update(scope, row, values)
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Refused: it exists as long as its session."""
+        """Refuse: the group exists as long as its session."""
         raise errors.refused(f'Group {row["name"]} is in a session')
 
 

@@ -62,7 +62,7 @@ class SnapshotRules(base.Rules):
     }
 
     def offers(self, scope: Scope, method: str) -> bool:
-        """PATCH can be switched off (SNP-10)."""
+        """Whether the array has a method; it may lack PATCH (SNP-10)."""
         if method == 'PATCH' and not scope.behaviors.snapshot_patch:
             return False
         return super().offers(scope, method)
@@ -111,7 +111,10 @@ class SnapshotRules(base.Rules):
         return groups.rename_snapshot(scope, row, group['name'])
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Remove a leaf, and its volsnaps with it (SNP-9, CLN-4)."""
+        """Remove a snapshot or view without dependents (SNP-9, CLN-4).
+
+        Its volsnaps are removed with it.
+        """
         reason = why_kept(scope, row)
         if reason:
             raise errors.refused(f'{_kind(row)} {row["name"]} {reason}')
@@ -130,7 +133,7 @@ def _insert(scope: Scope, values: Row, images: list[Row]) -> Row:
 def make_replicated(scope: Scope, session: Row, generation: int,
                     images: list[Row] | None = None,
                     **fields: object) -> Row:
-    """A snapshot of a session's group with an internal name.
+    """Create a snapshot of a session's group with an internal name.
 
     images: its data; the current data of the group if None.
     """
@@ -158,7 +161,10 @@ def _own_name(scope: Scope, group_name: str) -> str:
 
 
 def _replicated_by_user(scope: Scope, values: Row) -> Row:
-    """A replication snapshot: named and numbered by the array (REP-13)."""
+    """Create a replication snapshot (REP-13).
+
+    The array chooses its name and its generation number.
+    """
     session = scope.store.at(values['replication_session'])
     for field in ('short_name', 'retention_policy', 'is_exposable'):
         if values[field]:
@@ -170,7 +176,7 @@ def _replicated_by_user(scope: Scope, values: Row) -> Row:
     if (session['current_role'], session['state']) != (
             replicas.SOURCE, replicas.IN_SYNC):
         raise errors.refused(
-            f'Session {session["name"]} is no source in sync')
+            f'Session {session["name"]} is not a source in sync')
     row = make_replicated(
         scope, session, session['last_generation'] + 1,
         is_application_consistent=bool(values['is_application_consistent']))

@@ -63,9 +63,10 @@ def start(scope: Scope, row: Row, seconds: float) -> Row:
 
 
 def settle(scope: Scope) -> None:
-    """Carry out delayed changes, and due rounds.
+    """Carry out the delayed changes and start the rounds that are due.
 
-    Sessions that change are marked as touched.
+    Sessions that change are marked as touched. Raises PendingError if copies
+    must be made first.
     """
     scope.context.for_each(
         (row for row in scope.store.rows(replicas.SESSIONS)
@@ -84,7 +85,7 @@ def _carry_out(scope: Scope, row: Row, pending: dict[str, Any]) -> None:
 
 
 def suspend_all(scope: Scope, peer: int) -> None:
-    """Suspend the sources of a peer that is lost (REP-19)."""
+    """Suspend the sources of sessions with a lost peer (REP-19)."""
     for row in replicas.sessions_with(scope, peer):
         if (row['current_role'], row['state']) == (
                 replicas.SOURCE, replicas.IN_SYNC):

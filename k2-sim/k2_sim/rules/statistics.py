@@ -39,7 +39,7 @@ _MAXIMA = ('iops_max', 'throughput_max')
 _FIGURES = {field.name: 0.0 if field.kind == 'number' else 0
             for field in catalogue.SYSTEM_STATS.fields
             if field.name not in ('timestamp', 'resolution', 'rw', 'bs')}
-# Not reachable by any path.
+# The id of the figures that were set, which no path reaches.
 _ID = -1
 
 
@@ -58,7 +58,7 @@ def rows(scope: Scope, io: Performance, query: Query) -> Iterator[Row]:
 
 def rows_of_volumes(scope: Scope, io: Performance, query: Query,
                     volume: Row | None = None) -> Iterator[Row]:
-    """The same for each volume, without idle points (STA-3)."""
+    """The points of each volume, or of one, without idle ones (STA-3)."""
     points = query.points(scope.now)
     active = [io.volumes(end, query.resolution) for end in points]
     numbers = set().union(*active) if volume is None else {volume['id']}
@@ -73,7 +73,7 @@ def rows_of_volumes(scope: Scope, io: Performance, query: Query,
 
 
 def _about(scope: Scope, row: Row) -> Row:
-    """Which volume it is, and the array that it is replicated to."""
+    """The volume, and the array to which it is replicated."""
     session = replicas.session_of(scope, row['volume_group'])
     return {'volume': schema.make_ref('volumes', row['id']),
             'volume_name': row['name'],
@@ -116,7 +116,7 @@ def _set_by_hand(given: Row, query: Query, end: int) -> Iterator[Row]:
 
 
 def _classes(query: Query) -> list[dict[str, str]]:
-    """The classes of a breakdown, by pairs for both (STA-4)."""
+    """The classes of a breakdown; pairs of classes for both (STA-4)."""
     known = _RESOURCE.known
     kinds = {'rw': known['rw'].values if query.rw_breakdown else ('',),
              'bs': known['bs'].values if query.bs_breakdown else ('',)}

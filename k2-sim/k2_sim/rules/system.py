@@ -19,7 +19,7 @@ from k2_sim.state import aggregates
 from k2_sim.state import catalogue
 from k2_sim.state.schema import Row
 
-# Data of hosts takes a quarter of the space (CAP-2).
+# Data that is not measured is taken to need a quarter of its size (CAP-2).
 REDUCTION = 4
 
 
@@ -45,7 +45,10 @@ class StateRules(base.Rules):
     }
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Rename the system; the two actions have no effect here."""
+        """Change the name or the default exposure; actions have no effect.
+
+        The actions are send_callhome and send_test_event.
+        """
         kept = {name: value for name, value in values.items()
                 if not self.resource.known[name].write_only}
         if 'system_name' in kept:
@@ -85,9 +88,10 @@ def _sums(scope: Scope) -> Row:
 
 
 def _physical(scope: Scope, written: int) -> int:
-    """The space of all data, estimated for volumes without data.
+    """The space that all data takes, in KiB.
 
-    Some of the measured data may have been deleted since.
+    It is estimated for data that was not measured. Some of the measured data
+    may have been deleted since.
     """
     row = scope.store.at('/system/capacity/1')
     supposed = max(0, written - row.get('measured', 0))
@@ -98,7 +102,7 @@ def _physical(scope: Scope, written: int) -> int:
 def _space(scope: Scope, written: int) -> Row:
     """The free space (CAP-3); a full array has none.
 
-    Initiators may write more than the capacity: then it is 0.
+    Initiators may write more than the capacity: then free is 0.
     """
     all_of_it = usable(scope)
     if scope.behaviors.full or written >= all_of_it:
@@ -113,7 +117,10 @@ def usable(scope: Scope) -> int:
 
 
 def free(scope: Scope) -> int:
-    """The capacity that is not allocated, in KiB (CAP-3)."""
+    """The capacity that is not allocated, in KiB (CAP-3).
+
+    Negative if initiators have written more than the capacity.
+    """
     if scope.behaviors.full:
         return 0
     return usable(scope) - scope.store.written()

@@ -30,10 +30,10 @@ from k2_sim.state import replication
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
-# Rounds of each session, on each side.
+# How many rounds the history of a session keeps, on each side.
 HISTORY_KEPT = 20
 _HISTORY = replication.RPO_HISTORY.name
-# Without contents the compression ratio is not known.
+# The assumed compression ratio: without contents it is not known.
 _REDUCTION = 4
 # Bytes before and after compression.
 Sent = tuple[int, int]
@@ -71,7 +71,7 @@ def _send(scope: Scope, row: Row, began: float, seconds: float,
 def abort(scope: Scope, row: Row, forget: bool = False) -> Row:
     """Stop all transfers; users' snapshots can be sent again later.
 
-    forget drops those, too: they never arrive.
+    forget: drop those, too, so that they never arrive.
     """
     waiting = [item for item in row['queue'] if item['user']]
     dropped = [item for item in row['queue'] if not item['user']]
@@ -161,9 +161,10 @@ def _parcel(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Any]:
 
 
 def _bytes(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Sent]:
-    """The bytes sent for each volume: all of it if it has changed.
+    """The bytes sent for each volume, by reference.
 
-    With contents they are counted.
+    With contents they are counted; otherwise they are taken to be all data of
+    each volume that has changed.
     """
     now = _held(scope, _snapshot_ref(item))
     if scope.context.contents is not None:
@@ -179,14 +180,14 @@ def _supposed(size: int) -> Sent:
 
 
 def _latest(scope: Scope, row: Row) -> dict[str, str]:
-    """The data of each volume that both sides have."""
+    """The token of the data that both sides have, by volume."""
     if row['latest_replicated_snapshot'] is None:
         return {}
     return _held(scope, row['latest_replicated_snapshot'])
 
 
 def note_sent(scope: Scope, token: str, size: Sent) -> None:
-    """Count the bytes that were sent of a token."""
+    """Note how many bytes were sent of a token."""
     for row in scope.store.rows(replicas.SESSIONS):
         queue = [
             {**item, 'sent': {**item.get('sent', {}), token: size}}
@@ -217,7 +218,7 @@ def _held(scope: Scope, snapshot: str) -> dict[str, str]:
 
 
 def acknowledge(scope: Scope, row: Row, generation: int) -> Row:
-    """The target has everything up to a generation (REP-14)."""
+    """Complete the transfers up to a generation that has arrived (REP-14)."""
     for item in row['queue']:
         if item['generation'] <= generation:
             row = _complete(scope, row, item)
@@ -237,7 +238,7 @@ def _complete(scope: Scope, row: Row, item: replicas.Item) -> Row:
 
 
 def receive(scope: Scope, row: Row, parcel: dict[str, Any]) -> Row:
-    """A snapshot of the source has arrived on this target (SNP-14)."""
+    """Store a snapshot that has arrived on this target (SNP-14)."""
     images = [_image(scope, image) for image in parcel['images']
               if scope.store.get('volumes', image['volume'])]
     snapshot = snapshots.make_replicated(
@@ -271,7 +272,10 @@ def fill(scope: Scope, snapshot: str) -> None:
 
 def _set_latest(scope: Scope, row: Row, snapshot: str, generation: int,
                 **changes: Any) -> Row:
-    """Remove the last internal snapshot: a newer one is on both sides."""
+    """Set the latest snapshot that both sides have.
+
+    The one before is removed if the array had created it for a round.
+    """
     before = row['latest_replicated_snapshot']
     row = replicas.change(
         scope, row, generation_number=generation,
@@ -295,7 +299,7 @@ def _record(scope: Scope, row: Row, item: dict[str, Any],
     volumes = {str(number): size for number, size in sent.items()
                if any(size)}
     for before in reversed(range(min(item['rounds'], HISTORY_KEPT))):
-        # One of them had all of the written data.
+        # The last of them had all the written data.
         _record_one(scope, row, item, before, {} if before else volumes)
     for old in history(scope, row)[:-HISTORY_KEPT]:
         scope.store.remove(_HISTORY, old['id'])

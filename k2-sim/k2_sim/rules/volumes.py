@@ -32,7 +32,7 @@ _STORED = ('name', 'size', 'volume_group', 'description', 'read_only',
 
 
 def _is_dedup(scope: Scope, row: Row) -> bool:
-    """The value of the group; the internal volume has none."""
+    """The is_dedup of the group; the internal volume is in no group."""
     if row['volume_group'] is None:
         return False
     return bool(scope.store.at(row['volume_group'])['is_dedup'])
@@ -113,7 +113,7 @@ class VolumeRules(base.Rules):
         return scope.store.insert(self.name, new_row(scope, given))
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Rename, grow, move, describe, protect a volume."""
+        """Rename, grow, move, describe or write-protect a volume."""
         _check_user_volume(row)
         if 'name' in values:
             base.check_name(values['name'], scope.behaviors.name_limit)
@@ -129,7 +129,7 @@ class VolumeRules(base.Rules):
         return row
 
     def _check_growth(self, scope: Scope, row: Row, values: Row) -> None:
-        """VOL-2, VOL-10, VOL-11: the new size in the new group."""
+        """Check the new size in the new group (VOL-2, VOL-10, VOL-11)."""
         new = {**row, **values}
         size, group = new['size'], new['volume_group']
         if size < row['size']:
@@ -144,7 +144,7 @@ class VolumeRules(base.Rules):
             groups.check_room(scope, group, size - row['size'])
 
     def _check_move(self, scope: Scope, row: Row, group: str) -> None:
-        """VOL-10, and CLN-7 unless clones are movable."""
+        """Check a move: VOL-10, and CLN-7 unless clones are movable."""
         ref, old = self.ref(row), scope.store.at(row['volume_group'])
         if row.get('clone_volume') and not scope.behaviors.clones_movable:
             raise errors.refused(

@@ -38,7 +38,8 @@ VOLUMES = Resource('volumes', ALL, (
     integer('size', 'optional', True),
     ref('volume_group', 'volume_groups', create='required', patch=True),
     text('description', 'optional', True, null=True),
-    # No defaults here: a thin clone takes none of these three (CLN-1).
+    # Without defaults, like the description: a thin clone takes none of the
+    # three (CLN-1).
     Field('read_only', 'bool', 'optional', True),
     Field('vmware_support', 'bool', 'optional',
           patch_feature='vmware_support_patch'),
@@ -106,12 +107,13 @@ VOLUME_GROUPS = Resource('volume_groups', ALL, (
     ref('replication_peer_volume_group',
         'replication/peer_volume_groups', null=True),
     ref('replication_rpo_history', 'replication/rpo_history', null=True),
-    # The Go SDK, and Terraform with it, sends it in each POST and PATCH.
+    # The Go SDK, and so Terraform, sends this field in each POST and PATCH.
 ), indexed=('name', 'capacity_policy'), passed_over=('capacityPolicy',))
 
 SNAPSHOTS = Resource('snapshots', ALL, (
     ID,
-    # These three are required, except for a replication snapshot (SNP-3).
+    # short_name, source and retention_policy are required, except for a
+    # replication snapshot (SNP-3).
     text('short_name', 'optional', True),
     text('name', patch=True),
     ref('source', 'volume_groups', 'snapshots', create='optional'),
@@ -238,7 +240,7 @@ VG_CAPACITY_POLICIES = Resource('vg_capacity_policies', ALL, (
     integer('snapshot_overhead_threshold', 'required', True),
     integer('num_snapshots', 'optional', True, null=True),
     boolean('is_default'),
-    # So the Go SDK calls them in PATCH.
+    # The names that the Go SDK uses for the thresholds in PATCH.
 ), indexed=('name',), passed_over=(
     'warningthreshold', 'errorthreshold', 'criticalthreshold',
     'fullthreshold', 'snapshotoverheadthreshold'))
@@ -353,7 +355,7 @@ FC_PORTS = Resource('system/fc_ports', ('GET',), (
     text('status'),
 ))
 
-# Its fields are unknown; a name is the least that serves.
+# Its fields are not documented; a name is sufficient.
 WAN_PORTS = Resource('system/wan_ports', ('GET',), (ID, text('name')))
 
 # Rows have no id (STA-1).

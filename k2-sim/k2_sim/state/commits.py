@@ -12,10 +12,10 @@
 
 """Group commit: the changes of many requests in one write to the disk.
 
-A request changes the memory immediately; its changes are queued. A thread
-writes the queue as one transaction, while new changes are queued. A reply is
-sent when the changes that were newest when it was made are on disk, as it
-cannot depend on later ones.
+A request changes the state in memory immediately; its changes are queued. A
+thread writes the queue as one transaction, while new changes are queued. A
+reply is sent when the changes that were newest when it was made are on disk,
+as it cannot depend on later ones.
 """
 
 from concurrent import futures

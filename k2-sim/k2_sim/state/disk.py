@@ -14,7 +14,7 @@
 
 Each call of write() is one SQLite transaction. It is on disk when the call
 returns, and survives kill -9 and a power failure. Each row has a checksum, so
-that what has changed since, by whatever means, is not served.
+that a row that was changed since, by whatever means, is not served.
 """
 
 from collections.abc import Iterable
@@ -48,9 +48,9 @@ _SUMMED = {'objects': ('resource', 'id', 'body'),
            'counters': ('name', 'value'),
            'sequences': ('id', 'number', 'position')}
 
-# Errors of SQLite that are about the contents, as damaged pages are.
+# How errors of SQLite about damaged contents begin.
 _CONTENTS = ('no such ', 'Could not decode')
-# Characters of a text about a damage.
+# The most characters of a text about damage.
 _LONGEST = 300
 
 Key = tuple[str, int]
@@ -77,7 +77,7 @@ class Changes:
 class Disk:
     """The SQLite file behind a store.
 
-    shown: the path that messages name, if it is another.
+    shown: the path that messages name, if it is another than path.
     Raises StateError when the file cannot be used: no such directory, no
     database, damaged, another format, in use by another process.
     """
@@ -143,7 +143,7 @@ class Disk:
         database.execute(f'PRAGMA user_version={_FORMAT}')
 
     def keep_whole(self) -> None:
-        """Move all that was written into the main file."""
+        """Move all that was written from the WAL file into the main file."""
         with self._explained('write'):
             self._database.execute('PRAGMA wal_checkpoint(TRUNCATE)')
 
@@ -188,7 +188,7 @@ class Disk:
                 in self._rows('sequences', 'position')}
 
     def _rows(self, table: str, order: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table without their checksums, which are right."""
+        """The rows of a table, verified, without their checksums."""
         columns = ', '.join(_SUMMED[table])
         with self._explained():
             for *row, found in self._database.execute(

@@ -42,5 +42,5 @@ def boolean(name: str, create: str = 'no', patch: bool = False,
 
 def ref(name: str, *refs: str, create: str = 'no', patch: bool = False,
         null: bool = False) -> Field:
-    """A field with a reference into one of some resources."""
+    """A field with a reference to an object of one of the resources refs."""
     return Field(name, 'ref', create, patch, null=null, refs=refs)

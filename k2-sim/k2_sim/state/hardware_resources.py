@@ -14,7 +14,7 @@
 
 They are those of sections 6.3, 7.3, 9 and 11, and the small ones of sections
 5.3 and 7.4. Resources of section 11 are read-only: writes are answered with
-405, although some pages describe them.
+405, although some pages of the vendor's documentation describe them.
 """
 
 from k2_sim.state.fields import ID

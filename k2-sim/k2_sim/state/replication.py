@@ -21,7 +21,7 @@ from k2_sim.state.schema import ALL
 from k2_sim.state.schema import Field
 from k2_sim.state.schema import Resource
 
-# Of the volumes on a target (REP-17).
+# How the volumes of a target are exposed (REP-17).
 EXPOSURES = ('unmapped', 'Read Only', 'Mapped - Not Exposed')
 CAPACITIES = (
     'allocated', 'allocated_snapshots_and_views', 'allocated_volumes',

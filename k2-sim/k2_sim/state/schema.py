@@ -38,9 +38,11 @@ class Field:
     """One field of a resource, as in the tables of the rules.
 
     kind is one of int, number, string, bool, ref. create is one of no,
-    optional, required. feature names the behavior that the field requires
-    (CLN-5), or after "!" the behavior that excludes it; patch_feature the
-    behavior with which PATCH accepts it.
+    optional, required. null: whether PATCH can clear it. refs: the resources
+    that it can refer to. values: all that it can have, any if empty. feature
+    names the behavior that the field requires (CLN-5), or after "!" the
+    behavior that excludes it; patch_feature the behavior with which PATCH
+    accepts it.
     """
 
     name: str
@@ -60,8 +62,9 @@ class Field:
 class Resource:
     """One resource: its name is its path without the leading slash.
 
-    passed_over: fields that no array has, but published clients send
-    (OBJ-12).
+    indexed: the fields by which rows can be found, including some that no
+    reply shows. passed_over: fields that no array has, but published clients
+    send; they are ignored (OBJ-12).
     """
 
     name: str
@@ -182,7 +185,7 @@ def _known_values(resource: Resource, body: object, reading: Reading,
 
 
 def read_value(field: Field, raw: object, reading: Reading) -> Any:
-    """One value in its JSON type; null and empty references give None."""
+    """One value in its JSON type; null and empty references are None."""
     if raw is None or field.kind == 'ref' and raw in ({}, ''):
         return None
     if field.kind == 'ref':
@@ -230,7 +233,7 @@ def _read_number(raw: object) -> float | None:
     return raw if abs(raw) < _LARGEST else None
 
 
-# One query may have ten thousand numbers.
+# Compiled in advance, as one query may have ten thousand numbers.
 _WHOLE = re.compile('[+-]?[0-9]{1,400}').fullmatch
 _DECIMAL = re.compile(
     r'[+-]?[0-9]{1,40}\.?[0-9]{0,40}([eE][+-]?[0-9]{1,3})?').fullmatch

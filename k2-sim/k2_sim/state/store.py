@@ -33,7 +33,7 @@ from k2_sim.state import table
 
 # The number of stored sequence ids is limited (SEQ-2).
 SEQUENCES_KEPT = 10000
-# Something read of a store: one row, as (resource, id); the rows with a
+# What was read from a store: one row, as (resource, id); the rows with a
 # value in an indexed field, as (resource, field, value); all rows of a
 # resource, as (resource,).
 Read = tuple[object, ...]
@@ -55,7 +55,8 @@ class Store:
 
     Not safe for threads: the array holds its lock around every use.
     listeners are called for every change of a row, including rollbacks.
-    reused_id may give an id for a new row of a resource.
+    reused_id returns the id for a new row of a resource, or None for the
+    next number.
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
@@ -213,7 +214,7 @@ class Store:
         return row
 
     def update(self, resource: str, number: int, **changes: Any) -> Row:
-        """Change fields of a row; gives the new row."""
+        """Change fields of a row; returns the new row."""
         row = {**self.tables[resource].rows[number], **changes}
         self._put(resource, row)
         return row
@@ -258,7 +259,7 @@ class Store:
     def use_sequence(self, name: str, number: int) -> None:
         """Store a sequence number; refuses with 409 if it is not higher.
 
-        The first number of an id is free (SEQ-1, SEQ-2).
+        The first number of an id is arbitrary (SEQ-1, SEQ-2).
         """
         known = self.sequences.get(name)
         if known is not None and number <= known[0]:

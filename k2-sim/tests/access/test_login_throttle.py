@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Wrong passwords by address: counted, held back, forgotten."""
+"""Wrong passwords by address: counted, answered with a delay, forgotten."""
 
 import ddt
 import testtools

@@ -44,7 +44,7 @@ BASE = 'https://k2.example'
 
 
 class Transport(testtools.TestCase):
-    """The requests of every adapter; needs self.session and self.url."""
+    """Sends requests to an adapter; tests set self.array and self.url."""
 
     def setUp(self):
         super().setUp()

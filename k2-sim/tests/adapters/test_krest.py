@@ -12,9 +12,10 @@
 
 """krest, the vendor's client, against the array over HTTPS.
 
-Twice: 1.3.7, which the in-tree driver works with, and 1.3.8, which
-it does not (objects of 1.3.8 copy their connection, and that driver keeps
-a lock in it). So 1.3.8 lies beside the other packages: see tools/bootstrap.
+Two versions are tested: 1.3.7, with which the in-tree driver works, and 1.3.8,
+with which it does not (objects of 1.3.8 copy their connection, in which that
+driver keeps a lock). Therefore 1.3.8 is installed in a directory of its own by
+tools/bootstrap.
 """
 
 import importlib.util

@@ -154,7 +154,7 @@ class TestRenewal(CertificatesTest):
         for name in ('ca.crt', 'ca.key'):
             self.take(self.other(), name)
         (self.directory / 'ca.crt').unlink()
-        self.assertEqual(('server.crt renewed, the old one is not of'
+        self.assertEqual(('server.crt renewed, the old one was not issued by'
                           ' ca.crt',), self.ensure().renewals)
 
 

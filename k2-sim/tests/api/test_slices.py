@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Others are served during a long read, which is right nevertheless.
+"""Other requests are served during a long read, which is right nevertheless.
 
 A search of more than two rows counts as long here, and each row is a slice
 of its own.

@@ -50,7 +50,7 @@ def fits(kind, value):
 
 @ddt.ddt
 class TestStories(testtools.TestCase):
-    """On array a, and b in stories that have a second one."""
+    """The stories on array a, and on its peer b in those that have peers."""
 
     @ddt.data(*DATA['stories'])
     def test_story(self, name):

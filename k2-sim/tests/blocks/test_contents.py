@@ -268,7 +268,7 @@ class TestMedium(ContentsTest):
 
 
 class TestSubvolumes(base.DirectoryTest):
-    """On a Btrfs that is a fake."""
+    """Subvolumes on a fake Btrfs."""
 
     def setUp(self):
         super().setUp()

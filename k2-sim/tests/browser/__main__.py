@@ -14,7 +14,7 @@
 
 python -m tests.browser discover -t . tests/browser
 
-Their processes are ended and their files removed, also when SIGTERM ends the
+Their processes are ended and their files removed, even when SIGTERM ends the
 run.
 """
 
@@ -35,7 +35,7 @@ def main():
 
 
 def _interrupt(number, frame):
-    """Ignore a second signal: it would leave something behind."""
+    """Interrupt the run, and ignore further signals during the cleanup."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

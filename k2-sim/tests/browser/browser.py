@@ -37,7 +37,7 @@ try:
 except ImportError:
     webdriver = Keys = Select = None
 
-# Seconds; for what a busy machine delays, such as loading a page.
+# Seconds to wait for what a busy machine delays, such as loading a page.
 PATIENCE = 60.0
 PICTURES = pathlib.Path(__file__).parents[3] / 'artifacts'
 CONTROL = k2_sim.User('control', 'pw-of-control')
@@ -46,13 +46,13 @@ _FLAGS = (
     '--no-first-run', '--disable-background-networking',
     '--disable-component-update', '--disable-sync', '--hide-scrollbars',
     '--force-prefers-reduced-motion', '--lang=en-US',
-    # Its own names only: a machine without a resolver must do.
+    # Resolve no names: the tests must pass on a machine without a resolver.
     '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1')
 _SIZE = (1440, 900)
 
 
 class Driver(service.Service if webdriver else object):
-    """A chromedriver that ends when we do, with all its browsers."""
+    """A chromedriver that ends with this process, as do its browsers."""
 
     def __init__(self, directory):
         super().__init__(shutil.which('setpriv'),
@@ -64,7 +64,7 @@ class Driver(service.Service if webdriver else object):
 
 
 def namespace():
-    """A prefix that runs a command and ends all processes it has started.
+    """A prefix for a command: when it ends, so do all processes it started.
 
     A shell reaps the processes that have lost their parent.
     """
@@ -97,7 +97,7 @@ def live():
 def start(directory):
     """Start a browser with its own profile and all logs.
 
-    It writes to the directory only.
+    The browser writes only to the directory.
     """
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which('chromium')
@@ -107,7 +107,7 @@ def start(directory):
     options.set_capability('goog:loggingPrefs', {
         'browser': 'ALL', 'performance': 'ALL'})
     driver = webdriver.Chrome(options, Driver(directory))
-    # Who is interrupted does not come to what a class has to clean up.
+    # If the run is interrupted, class cleanups are not called.
     atexit.register(driver.quit)
     driver.set_window_size(*_SIZE)
     return driver
@@ -171,12 +171,12 @@ class BrowserTest(testtools.TestCase):
             lambda driver: condition(), message or 'nothing came')
 
     def all(self, selector):
-        """The visible elements."""
+        """The visible elements that a CSS selector matches."""
         return [found for found in self.driver.find_elements(
             by.By.CSS_SELECTOR, selector) if found.is_displayed()]
 
     def one(self, selector, seconds=PATIENCE):
-        """The first visible element of a kind; waits for it."""
+        """The first visible element that a selector matches; waits for it."""
         return self.until(
             lambda: next(iter(self.all(selector)), None), selector, seconds)
 
@@ -184,7 +184,7 @@ class BrowserTest(testtools.TestCase):
         return self.one(selector).text
 
     def until_text(self, text, selector='#view', seconds=PATIENCE):
-        """Wait until a text is there."""
+        """Wait until an element that the selector matches has a text."""
         self.until(lambda: any(text in found.text
                                for found in self.all(selector)),
                    f'{text!r} in {selector}', seconds)
@@ -210,7 +210,7 @@ class BrowserTest(testtools.TestCase):
         field.send_keys(text)
 
     def open(self, view=''):
-        """Open the console, logged in, with something to show."""
+        """Log in to the console, and wait until it shows a view."""
         self.log_in(view=view and f'#{view}')
         self.one('#view > *')
 
@@ -233,7 +233,7 @@ class BrowserTest(testtools.TestCase):
         self.driver.save_screenshot(str(PICTURES / f'{name}.png'))
 
     def check_quiet(self):
-        """Nothing in the browser's log, no request to other servers."""
+        """Check the browser: nothing in its log but 401, no other servers."""
         self.assertEqual([], [
             entry['message'] for entry in self.driver.get_log('browser')
             if '401 (Unauthorized)' not in entry['message']])

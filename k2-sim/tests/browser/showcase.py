@@ -24,12 +24,12 @@ _STEPS = 700
 
 
 def _talk(array):
-    """Short ways to use an array, as the unit tests have them."""
+    """The helpers of the unit tests, for an array."""
     return pairs.talk(array)
 
 
 def build():
-    """An array that replicates to another, after an hour of work."""
+    """Two arrays, the first of which replicates, after an hour of work."""
     clock = k2_sim.Clock()
     users = [k2_sim.User('cinder', 'pw-of-cinder', 'mgmt-app'),
              k2_sim.User('audit', 'pw-of-audit', 'read-only')]

@@ -152,9 +152,9 @@ class RunTest(Case):
         self.assertIn(message, done.stderr)
         self.assertFalse((self.directory / 'begun').exists())
 
-    @ddt.data((2, [], 'name a command behind --'),
-              (2, ['--'], 'name a command behind --'),
-              (2, ['true'], 'name a command behind --'),
+    @ddt.data((2, [], 'give a command after --'),
+              (2, ['--'], 'give a command after --'),
+              (2, ['true'], 'give a command after --'),
               (127, ['--', './none'], 'cannot run ./none: No such file'),
               (126, ['--', '/'], 'cannot run /: Permission denied'))
     @ddt.unpack

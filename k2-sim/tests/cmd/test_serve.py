@@ -611,7 +611,7 @@ class TestRefusals(SimTest):
         secret = self.directory / 'password'
         for options, text, login, flaw in (
                 (('--password-file',), 'admin', 'admin',
-                 'has less than 8 characters'),
+                 'has fewer than 8 characters'),
                 (('--login', 'operations', '--password-file'), 'Operations1',
                  'operations', 'is one that everybody tries first'),
                 (('--control-password-file',), 'password', 'control',

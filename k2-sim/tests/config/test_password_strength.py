@@ -24,11 +24,11 @@ GUESSED = 'is one that everybody tries first'
 class TestFlaw(testtools.TestCase):
 
     @ddt.data(
-        ('', 'has less than 8 characters'),
-        ('k2', 'has less than 8 characters'),
-        ('Xk7_q%b', 'has less than 8 characters'),
-        ('aaaaaaaa', 'has less than 5 different characters'),
-        ('12121212', 'has less than 5 different characters'),
+        ('', 'has fewer than 8 characters'),
+        ('k2', 'has fewer than 8 characters'),
+        ('Xk7_q%b', 'has fewer than 8 characters'),
+        ('aaaaaaaa', 'has fewer than 5 different characters'),
+        ('12121212', 'has fewer than 5 different characters'),
         ('password', GUESSED), ('Password1!', GUESSED),
         ('P@ssw0rd', GUESSED), ('p@ssw0rd2026!', GUESSED),
         ('123password', GUESSED), ('changeme', GUESSED),

@@ -204,11 +204,11 @@ class TestFile(FileTest):
          'line 1: key enabled is given twice, first in line 1'),
         ('iscsi:\n- node: 1\n  lag: true\n  node: 2',
          'line 4: key node is given twice, first in line 2'),
-        ('a: 2026-13-45', ' is no YAML: month must be in 1..12 in'),
-        ('a: ' + 2000 * '[', ' is no YAML: '),
-        ('- 1', ' is no mapping of keys to values'),
-        ('a: [', ' is no YAML: '),
-        ('!!python/object:os.path {}', ' is no YAML: '))
+        ('a: 2026-13-45', ' is not valid YAML: month must be in 1..12 in'),
+        ('a: ' + 2000 * '[', ' is not valid YAML: '),
+        ('- 1', ' is not a mapping of keys to values'),
+        ('a: [', ' is not valid YAML: '),
+        ('!!python/object:os.path {}', ' is not valid YAML: '))
     @ddt.unpack
     def test_refused(self, text, complaint):
         self.assertThat(self.refused(text),
@@ -237,7 +237,7 @@ class TestFile(FileTest):
         self.path.write_bytes(b'\xff\xfe\xff')
         error = self.assertRaises(
             settings.SettingsError, settings_file.load, self.path)
-        self.assertIn('is no YAML', str(error))
+        self.assertIn('is not valid YAML', str(error))
 
     def test_names_of_fc_ports(self):
         """They are distributed over the nodes in turn."""

@@ -30,7 +30,7 @@ GIB = 2 ** 30
 
 
 class DataTest(base.ArrayTest):
-    """An array on disk with files, and short ways to its bytes."""
+    """An array on disk with files, and helpers that access their bytes."""
 
     def setUp(self):
         super().setUp()

@@ -29,8 +29,8 @@ _MOST = 5
 class Writer(test_crash.Writer):
     """Writes blocks of its own volume, and takes snapshots of it.
 
-    held: what the volume and its snapshots hold, by name, as answered.
-    attempt: the same with the request that is not answered yet.
+    held: what the volume and its snapshots hold, by name, according to the
+    replies. attempt: the same after the request that has no reply yet.
     """
 
     def __init__(self, number):

@@ -302,7 +302,7 @@ class TestLoss(DataPairTest):
 
 
 class DeafLine(Line):
-    """Passes data, and from then on no updates."""
+    """Passes updates on only until it has passed data on."""
 
     def handle(self, method, path, **options):
         if path == peering.PATH and self.carried:

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""A fake of the kernel's loop devices and device mapper.
 
-"""Loop devices and device mapper of a kernel, as linux/loop.h and
-linux/dm-ioctl.h describe them.
+They behave as linux/loop.h and linux/dm-ioctl.h describe.
 """
 
 import errno
@@ -33,7 +33,7 @@ _SECTOR = 512
 class Device:
     """A device of the device mapper.
 
-    :ivar table: number of the loop device and bytes, as active
+    :ivar table: the active table: number of the loop device, size in bytes
     :ivar loaded: the table that becomes active next
     :ivar users: number of processes that have it open, besides this one
     """
@@ -49,11 +49,13 @@ class Kernel:
     """Replaces the modules os, fcntl and time.
 
     :ivar loops: the file of each loop device that has one
-    :ivar devices: of the device mapper, by name
+    :ivar devices: the devices of the device mapper, by name
     :ivar calls: how often the device mapper was called
     :ivar contested: how many loop devices another process takes first
-    :ivar failing: commands of the device mapper that fail once, by name
-    :ivar now: seconds
+    :ivar failing: calls of the device mapper that fail once, each as the
+        command and the name of the device
+    :ivar now: the time of monotonic(), in seconds
+    :ivar on_sleep: called by sleep() after the time has passed
     """
 
     O_RDWR, O_CLOEXEC = os.O_RDWR, os.O_CLOEXEC
@@ -126,7 +128,7 @@ class Kernel:
         return 0
 
     def _collect(self):
-        """Unused loop devices are detached automatically."""
+        """Detach unused loop devices, as the kernel does."""
         used = {f'/dev/loop{device.table[0]}'
                 for device in self.devices.values() if device.table}
         used |= set(self._opened.values())
@@ -208,7 +210,7 @@ class Kernel:
     # Queries for tests
 
     def disk(self, name):
-        """File and bytes of a working disk."""
+        """The file of a disk, and its size in bytes."""
         device = self.devices[name]
         number, size = device.table
         return self.loops[number], size

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The configfs of the kernel's target, as far as a data plane uses it."""
+"""A fake of the kernel target's configfs, as far as a data plane uses it."""
 
 import contextlib
 import pathlib
@@ -19,8 +19,8 @@ import shutil
 from k2_sim.data_planes import base as data_planes
 from k2_sim.data_planes import configfs
 
-# What the kernel puts into a new directory, by the first matching pattern of
-# its path; the names that end in / are directories.
+# What the kernel puts into a new directory, by the first pattern that matches
+# its path. Names that end with / are directories.
 _FILLINGS = (
     ('iscsi', ('discovery_auth/userid=', 'lio_version=v4')),
     ('fc', ('discovery_auth/', 'version=v1')),
@@ -124,7 +124,7 @@ class FakeConfigfs(configfs.Tree):
         shutil.rmtree(path)
 
     def _made(self, path):
-        """The contents of a directory that was just created."""
+        """The entries of a directory that the kernel did not put there."""
         own = {item.partition('=')[0].partition('/')[0]
                for item in self._filling(path)}
         return {entry for entry in path.iterdir() if entry.name not in own
@@ -140,7 +140,12 @@ class FakeConfigfs(configfs.Tree):
 
 
 class FakeDisks:
-    """Block devices: file and size by name."""
+    """Fake block devices.
+
+    files: the path and the size in bytes, by name. counted: what counts()
+    returns. is_held: whether writes are suspended; then no device may be
+    changed.
+    """
 
     def __init__(self):
         self.files = {}

@@ -52,7 +52,7 @@ LUNS = strategies.builds(
 
 
 def _without_clash(host_list):
-    """Usernames are unique on an array (CHP-4)."""
+    """Give hosts with one username one account: it is unique (CHP-4)."""
     passwords = {}
     return [dataclasses.replace(host, account=host.account and passwords
                                 .setdefault(host.account.username,

@@ -179,7 +179,7 @@ class TestRules(FaultsTest):
 
 
 class TestRegexps(FaultsTest):
-    """They run while other requests wait, so their time is limited."""
+    """The time of regexps is limited: other requests wait for them."""
 
     def test_found(self):
         rule = self.control.add_fault(kind='busy', regexp='^vol.*s$')
@@ -196,8 +196,8 @@ class TestRegexps(FaultsTest):
         self.assertEqual(404, self.exchange('GET', path).response.status)
         self.assertLess(time.process_time() - began, 5)
         self.assertFalse(self.control.fault(rule.id).enabled)
-        self.assertIn('fault rule 1 rests: its regexp (a|aa)+$ takes too'
-                      ' long for a path', log.output)
+        self.assertIn('fault rule 1 is disabled: its regexp (a|aa)+$ takes'
+                      ' too long for a path', log.output)
         self.control.change_fault(rule.id, regexp='a$', enabled=True)
         self.exchange('GET', 'volumes/a')
         self.assertEqual(1, rule.triggered)

@@ -43,7 +43,7 @@ PATHS = (
 
 
 class KnownTest(base.ArrayTest):
-    """An array of the profile with one volume, and an administrator."""
+    """An array of the profile known with one volume."""
 
     profile = 'known'
 
@@ -398,7 +398,7 @@ class TestRefuseOnly(KnownTest):
 
 
 class TestReplication(pairs.PairTest):
-    """What in-tree Cinder sends about sessions, and only that."""
+    """The in-tree driver's requests for sessions, and only those."""
 
     def make(self, name, store=None):
         array = k2_sim.Array('known', clock=self.clock, name=f'k2-{name}')

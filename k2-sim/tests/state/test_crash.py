@@ -37,9 +37,9 @@ _MOST = 20
 class Writer:
     """The writes of one connection in its own group, and their results.
 
-    known: name to description of the volumes, as answered. attempt: the same
-    with the request that is not answered yet, and its sequence number, if it
-    has one.
+    known: the descriptions of the volumes by name, according to the replies.
+    attempt: the same after the request that has no reply yet, and its
+    sequence number, if it has one.
     """
 
     def __init__(self, number):
@@ -133,7 +133,7 @@ class Writer:
 
 
 class CrashTest(base.DirectoryTest):
-    """A k2-sim that is killed; writers are those who write to it."""
+    """A k2-sim that is killed while the writers send it requests."""
 
     def setUp(self):
         super().setUp()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reused IDs (OBJ-7), and what is stored by ID."""
+"""Reused ids (OBJ-7), and what is stored by id."""
 
 from unittest import mock
 
@@ -207,7 +207,7 @@ class TestModel(test_model.ModelTest):
 
 
 class TestPeers(pairs.PairTest):
-    """Two arrays, either of which may reuse an ID."""
+    """Two arrays, either of which may reuse an id."""
 
     def setUp(self):
         super().setUp()

@@ -23,7 +23,7 @@ export class Refusal extends Error {
   }
 }
 
-// One page's way to the array; base is /console or /console/control.
+// The requests of one page; base is /console or /console/control.
 export class Api {
   constructor(base) {
     this.base = base;
@@ -69,8 +69,8 @@ export class Api {
   }
 }
 
-// Asks for one path again and again; path() may change at any time, then
-// call wake(). Rests while the page is hidden or paused.
+// Polls one path. path() may return another one at any time; then call
+// wake(). Does not poll while the page is hidden or paused.
 export class Poller {
   constructor(api, path, heard) {
     this.api = api;
@@ -100,8 +100,8 @@ export class Poller {
     if (!paused) this.wake();
   }
 
-  // Ask now, and forget what was asked before. A page that is paused is
-  // still told what it has just asked for.
+  // Poll now, and abandon the request in progress. A paused page polls once,
+  // as its user has just asked for something.
   wake() {
     this.abort?.abort();
     clearTimeout(this.timer);

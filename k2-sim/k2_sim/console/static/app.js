@@ -105,13 +105,13 @@ const shell = new Shell({
       [String(place + 1), () => go(each)])),
     '/': () => view().search?.focus()}});
 
-// Views without the name of the array need it, too.
+// Some views get no name of the array, but the header shows it with all.
 async function identify() {
   try {
     const reply = await shell.api.act('GET', 'feed/system');
     head(reply.system);
   } catch {
-    // The view says what is wrong.
+    // The view reports the error.
   }
 }
 

@@ -24,7 +24,7 @@ const BOTTOM = 22;
 const SHORTEST = 600;
 const STEPS = [60, 120, 300, 600, 900, 1800, 3600];
 
-// The least round number that is not smaller.
+// The smallest round number that is not below a value.
 function above(value, base) {
   if (value <= 0) return 1;
   const power = base ** Math.floor(Math.log(value) / Math.log(base));
@@ -34,8 +34,9 @@ function above(value, base) {
 }
 
 export class Chart {
-  // series: [{name, value: sample => number or null}]. format: of a value.
-  // base: 1024 for bytes. moved: told of the time under the pointer, or null.
+  // series: [{name, value: sample => number or null}]. format: value => text.
+  // base: 1024 for bytes. moved: called with the time under the pointer, or
+  // null.
   constructor({title, series, format, base = 10, moved = () => {}}) {
     Object.assign(this, {title, series, format, base, moved});
     this.samples = [];
@@ -159,7 +160,7 @@ export class Chart {
     return parts;
   }
 
-  // A line, broken where nobody looked for a while, and what is below it.
+  // A line, broken where samples are missing, and the area below it.
   lines({value}, place) {
     let line = '';
     let area = '';
@@ -194,8 +195,8 @@ export class Chart {
     return best;
   }
 
-  // Show what was there at a time; null: what is there now. What is under
-  // the pointer or has the focus shows it beside the line, too.
+  // Show the values at a time, or the latest ones for null. The chart under
+  // the pointer or with the focus shows them beside the line, too.
   point(time) {
     this.at = time;
     this.mark();
@@ -265,7 +266,7 @@ export class Chart {
   }
 }
 
-// A few numbers in a row, as bars; the words say what they are.
+// A few numbers in a row, as bars; words: their description.
 export function bars(values, words) {
   const width = 4 * Math.max(values.length, 1);
   const most = Math.max(1, ...values);

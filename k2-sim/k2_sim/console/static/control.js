@@ -262,7 +262,7 @@ function seeding() {
   return () => {};
 }
 
-// A switch that goes back if the array refuses what it asks for.
+// A switch that is set back if the array refuses the change.
 function toggle(words, on, set) {
   return el('label', {class: 'check'}, el('input', {
     type: 'checkbox', role: 'switch', checked: on, 'data-focus': 'switch',

@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// Elements. Text only ever becomes text: nothing here reads HTML.
+// Elements. Text is inserted as text, and never parsed as HTML.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -33,7 +33,7 @@ export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-// The same for a drawing.
+// The same for an element of SVG.
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -42,19 +42,19 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-// A long name that may be broken behind its underscores and slashes.
+// A long name that may be broken after its underscores and slashes.
 export function breakable(text) {
   return text.split(/(?<=[_/])/).flatMap((part) => [part, el('wbr')]);
 }
 
-// Change a text only if it differs, so that nobody hears it twice.
+// Change a text only if it differs, so that it is not read out again.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Bring the children of an element in line with some items. What has not
-// changed stays the same element, so that the focus and the selection stay;
-// what is new since the last time is marked.
+// Update the children of an element to show some items. An item that has not
+// changed keeps its element, and so the focus and the selection; items that
+// are new since the last call are marked.
 export function keyed(parent, items, keyOf, make) {
   const before = parent.known ?? new Map();
   const after = new Map();
@@ -85,7 +85,7 @@ export function keyed(parent, items, keyOf, make) {
   parent.known = after;
 }
 
-// What a narrow page shows beside the cells in place of the heads.
+// Label the cells of a row: a narrow page shows no table head.
 function label(row, labels) {
   labels.forEach((text, place) => {
     row.children[place].dataset.label = text;
@@ -102,7 +102,7 @@ function replace(old, element, focused) {
   (target ?? element).focus({preventScroll: true});
 }
 
-// A table with a caption for who cannot see it; fill it with keyed(body).
+// A table with a caption for screen readers; fill it with keyed(body).
 export function table(caption, columns, body) {
   body.labels = columns.map(([name]) => name);
   return el('div', {class: 'scroll', tabindex: 0, role: 'region',
@@ -124,7 +124,7 @@ export function pill(text, kind = '') {
   return el('span', {class: `pill ${kind}`}, text);
 }
 
-// What a table shows in place of rows.
+// The text that a table without rows shows.
 export function emptiness(text) {
   return el('p', {class: 'empty', hidden: true}, text);
 }

@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// What has happened to the array.
+// The events of the array.
 
 import {el, emptiness, keyed, pill, table} from './dom.js';
 import {moment} from './format.js';

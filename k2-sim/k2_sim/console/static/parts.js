@@ -16,7 +16,7 @@ import {el} from './dom.js';
 
 let number = 0;
 
-// A field that searches while one types.
+// A field that searches while the user types.
 export function searchField(label, wake) {
   const id = `search-${number += 1}`;
   const input = el('input', {type: 'search', id, placeholder: label,
@@ -65,7 +65,7 @@ export function pager(thing, wake) {
       words, back, next),
     offset: () => offset,
     first: () => { offset = 0; },
-    // Gives false if the page is behind the end; then the first is asked.
+    // Returns false if the page is beyond the end; then polls the first one.
     show(value) {
       if (value.offset && value.offset >= value.total) {
         offset = 0;

@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// Peers, and how sessions stand with them.
+// Peers, and the replication sessions with them.
 
 import {bars} from './chart.js';
 import {card, el, emptiness, keyed, pill, table} from './dom.js';

@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// What the REST API was asked.
+// The latest requests to the REST API.
 
 import {el, emptiness, keyed, pill, say, table} from './dom.js';
 import {clock, count, milliseconds} from './format.js';

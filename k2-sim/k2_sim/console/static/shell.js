@@ -32,7 +32,7 @@ function remember(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // A browser that keeps nothing keeps no theme either.
+    // Without storage, the browser keeps no settings.
   }
 }
 
@@ -51,10 +51,10 @@ function nextTheme() {
   setTheme(next);
 }
 
-// Fill the frame with what one page has. title, note: what its login says;
-// links: the hash and the name of each of its parts, which are so many
-// things ("views"); aside: where the other page is, and its name; help: more
-// keys, and what they do.
+// Fill the frame for one page. title, note: the texts of its login; things:
+// what its parts are called ("views"); links: the hash and the name of each
+// part; aside: the address and the name of the other page; help: more keys,
+// and what they do.
 function buildPage({title, note, things, links, aside, help = []}) {
   document.title = `K2 ${title.toLowerCase()}`;
   say(byId('gate-title'), title);
@@ -76,9 +76,9 @@ function buildPage({title, note, things, links, aside, help = []}) {
         [el('kbd', {}, key), ' '])), el('dd', {}, meaning)]));
 }
 
-// A page behind a login. page: see buildPage(); path(): what to ask for now;
-// show(value): what the array says; entered(who): somebody is logged in;
-// keys: more keys.
+// A page behind a login. page: see buildPage(); path(): the path to poll now;
+// show(value): called with each new reply; entered(who): called after a
+// login; keys: more keys.
 export class Shell {
   constructor({base, page, path, show, entered = () => {}, keys = {}}) {
     buildPage(page);
@@ -99,7 +99,7 @@ export class Shell {
     byId('theme').addEventListener('click', nextTheme);
     byId('login').addEventListener('submit', (event) => this.logIn(event));
     byId('logout').addEventListener('click', () => this.logOut());
-    // The part behind the hash is the view's.
+    // Do not follow the link: the hash of the URL selects the view.
     byId('skip').addEventListener('click', (event) => {
       event.preventDefault();
       byId(byId('page').hidden ? 'login-name' : 'main').focus();
@@ -171,7 +171,7 @@ export class Shell {
     try {
       await this.api.logOut();
     } catch {
-      // The session ends by itself.
+      // The session expires by itself.
     }
     this.ask('');
   }
@@ -220,7 +220,7 @@ export class Shell {
   }
 }
 
-// Say something once to who cannot see it.
+// Announce a text to screen readers, once.
 export function announce(text) {
   byId('announcements').replaceChildren(el('span', {}, text));
 }

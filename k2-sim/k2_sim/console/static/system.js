@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// Ports, addresses, accounts, and how the array behaves.
+// Ports, addresses, accounts, and the behaviors of the array.
 
 import {card, el, keyed, pairs, pill, table} from './dom.js';
 

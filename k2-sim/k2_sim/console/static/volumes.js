@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// Volume groups with all that is in them, as a tree, and one thing in full.
+// Volume groups and the objects in them, as a tree, and one object in full.
 
 import {breakable, el, emptiness, keyed} from './dom.js';
 import {count, moment, size} from './format.js';
@@ -29,7 +29,7 @@ function words(node) {
     .filter(Boolean).join(', ');
 }
 
-// How many there are beside each node, and the how-manieth it is.
+// Add to each node its position among its siblings, and how many there are.
 function placed(nodes) {
   const open = [];
   const found = nodes.map((node) => {
@@ -134,7 +134,7 @@ export function volumes({wake, api}) {
   }
 
   function inFull(ref, fields) {
-    // What is the same would only be read out again.
+    // Do not replace the same text, which would be read out again.
     const text = JSON.stringify([ref, fields]);
     if (detail.dataset.shown === text) return;
     detail.dataset.shown = text;
