@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of cinder-k2. Their servers are on this machine, past any proxy."""
+"""Tests of cinder-k2. They reach servers on this machine without a proxy."""
 
 import os
 

@@ -10,17 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Simulated arrays in a process of their own.
+"""Simulated arrays in a separate process.
 
 Where Cinder runs on eventlet, the test process is patched, and the threads
 and the event loop of a simulated array do not work in it. As a program, this
-module serves arrays until its standard input ends; ``ArrayProcess`` is the
-other side.
+module serves arrays until its standard input ends; ``ArrayProcess`` is its
+client.
 
-Both sides exchange pickled tuples, each behind its length: a request is the
-name of an array, the name of an attribute of it or of one of its parts
-(``control.journal``), and, to call that attribute, its arguments. The reply is
-an exception or None, and a result.
+Both sides exchange pickled tuples, each preceded by its length. A request has
+the name of a method of ``_Arrays``, and its arguments: to get or call an
+attribute, these are the name of an array and the name of an attribute of it or
+of one of its parts (``control.journal``). The reply is an exception or None,
+and a result.
 """
 
 import atexit
@@ -45,8 +46,8 @@ _LENGTH = struct.Struct('>Q')
 class Remote:
     """An array in the other process, or one of its parts.
 
-    Has the attributes of ``tests.arrays.Served``. Those of its parts, too,
-    unless their values cannot be sent.
+    Has the attributes of ``tests.arrays.Served`` and of its parts, unless
+    their values cannot be pickled.
     """
 
     def __init__(self, process: 'ArrayProcess', name: str, path: str = ''
@@ -89,7 +90,7 @@ class ArrayProcess:
         self.ask('connect', *(one._name for one in served))
 
     def ask(self, what: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of ``_Arrays`` there; raises what it raises."""
+        """Call a method of ``_Arrays`` there; raise what it raises."""
         with self._lock:
             _send(self._process.stdin, (what, args, kwargs))
             error, result = _receive(self._process.stdout)
@@ -109,7 +110,7 @@ class _Arrays:
     """The arrays of this process, by name."""
 
     def __init__(self) -> None:
-        # Not with the module: our other side must not need an array.
+        # Not at module level, because tests.arrays imports this module.
         from tests import arrays
         self._arrays = arrays
         self._served: dict[str, Any] = {}
@@ -166,7 +167,7 @@ def _reply(served: _Arrays, what: str, args: Any, kwargs: Any
 
 def main() -> None:
     """Serve arrays until the standard input ends."""
-    # Whatever prints must not disturb the replies.
+    # Anything printed must not get into the replies.
     replies = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)
     served = _Arrays()
@@ -184,5 +185,5 @@ def main() -> None:
 
 if __name__ == '__main__':
     main()
-    # Threads of arrays would keep the process.
+    # Threads of arrays would keep the process alive.
     os._exit(0)

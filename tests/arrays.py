@@ -40,10 +40,10 @@ PASSWORD = 'Kx7-secret-of-the-array'
 ROLE = 'mgmt-app'
 TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
-# The alternatives that require less of the driver; tests of the strict ones
-# switch.
+# The behaviors that require less of the driver; tests of the strict ones
+# change them.
 _BEHAVIORS = {'clones_movable': True, 'grow_suspended': True}
-# Exempt from what the array refuses others (refuse_unlisted).
+# An administrator, for whom the array refuses nothing (refuse_unlisted).
 _ADMIN = k2_sim.User('administrator', 'their-own-password', 'root')
 # A user who may not change anything.
 VIEWER = k2_sim.User('viewer', 'what-viewers-know', 'read-only')
@@ -61,7 +61,10 @@ class Admin:
 
     def call(self, method: str, path: str, body: Any = None, **query: Any
              ) -> Any:
-        """One request; the parsed reply. Fails on any but a 2xx."""
+        """Send a request; return the parsed reply, None if it is empty.
+
+        :raises AssertionError: the status is not 2xx
+        """
         reply = self._array.handle(
             method, f'/api/v2/{path}', urllib.parse.urlencode(query),
             self._headers, json.dumps(body).encode() if body else b'')
@@ -83,7 +86,7 @@ class Admin:
         self.call('DELETE', f'{resource}/{key}')
 
     def list(self, resource: str, **query: Any) -> Any:
-        """All objects of a resource that meet the conditions."""
+        """Return all objects of a resource that meet the conditions."""
         return self.call('GET', resource, __limit=9999, **query)['hits']
 
 
@@ -113,18 +116,18 @@ class Served:
         self.port = self._server.port
 
     def options(self) -> dict[str, Any]:
-        """Options of a back end that verifies this array."""
+        """Return the options of a back end that verifies this array."""
         return {'san_login': LOGIN, 'san_password': PASSWORD,
                 'driver_ssl_cert_verify': True,
                 'driver_ssl_cert_path': self.authority}
 
     @property
     def host(self) -> str:
-        """Its address for peers."""
+        """Address and port of the array, for peers."""
         return f'{self.address}:{self.port}'
 
     def stop(self) -> None:
-        """Stop replying."""
+        """Stop the server, and close the array."""
         self._server.stop()
         self.array.close()
 
@@ -132,7 +135,8 @@ class Served:
                has_expired: bool = False) -> int:
         """Answer on another port, too; return it.
 
-        :param has_expired: the certificate has
+        :param has_tls: whether it speaks HTTPS; otherwise HTTP
+        :param has_expired: whether its certificate has expired
         """
         server = k2_sim.Server(self.array, _certificate(
             has_expired) if has_tls else None, host=host)
@@ -145,24 +149,24 @@ class Served:
         self._others.pop(port).stop()
 
     def is_clean(self) -> bool:
-        """Whether the array has no objects of users."""
+        """Return whether the array has no objects of users."""
         return not self.control.leftovers()
 
     def time(self) -> float:
-        """The array's clock, in seconds since 1970."""
+        """Return the time of the array's clock, in seconds since 1970."""
         return self.array.clock.time()
 
     def rows(self, resource: str) -> list[dict[str, Any]]:
-        """Objects with the secrets that the API does not show."""
+        """Return all objects of a resource, also with secret fields."""
         return [dict(row) for row in self.array.store.rows(resource)]
 
     def row_at(self, ref: str) -> dict[str, Any]:
-        """The same of one object, by its reference."""
+        """Return one object by its reference, also with secret fields."""
         return dict(self.array.store.at(ref))
 
     def set_fields(self, resource: str, key: int, **fields: Any
                    ) -> dict[str, Any]:
-        """Set what only the array itself can; return the former values."""
+        """Set fields that only the array can set; return the old values."""
         with self.array.lock, self.array.store.transaction():
             before = self.array.store.get(resource, key)
             if before is None:
@@ -173,12 +177,12 @@ class Served:
 
 @functools.cache
 def certificate() -> tls.Certificate:
-    """A certificate for this machine, and its authority."""
+    """Return a certificate for this machine, and its authority."""
     return tls.ensure(folder(), ())
 
 
 def _certificate(has_expired: bool) -> tls.Certificate:
-    """The same, or one that was valid for a week, long ago."""
+    """Return the same certificate, or one that expired long ago."""
     if not has_expired:
         return certificate()
     files = certificate().authority_path
@@ -189,7 +193,7 @@ def _certificate(has_expired: bool) -> tls.Certificate:
 
 
 def folder() -> str:
-    """A directory that lasts as long as the process."""
+    """Return a new directory, which is removed when the process ends."""
     path = tempfile.mkdtemp(prefix='cinder-k2-tls-')
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -206,7 +210,7 @@ _pairs: dict[str, tuple[Served, Served]] = {}
 
 @functools.cache
 def _process() -> array_process.ArrayProcess:
-    """The process of the arrays, if they cannot be in ours."""
+    """Return the process of the arrays, if they cannot be in ours."""
     return array_process.ArrayProcess()
 
 
@@ -229,14 +233,14 @@ def connect(first: Served, second: Served | None = None) -> None:
 
 
 def served(profile: str) -> Served:
-    """The process's array of a profile, started on first use."""
+    """Return the shared array of a profile, started on first use."""
     if profile not in _served:
         _served[profile] = start(profile)
     return _served[profile]
 
 
 def pair(profile: str) -> tuple[Served, Served]:
-    """The process's two arrays of a profile that replicate to each other."""
+    """Return the two shared arrays of a profile that replicate both ways."""
     if profile not in _pairs:
         first, second = (start(profile, f'sim-{profile}-{letter}')
                          for letter in 'ab')
@@ -246,7 +250,7 @@ def pair(profile: str) -> tuple[Served, Served]:
 
 
 def give_up() -> list[Served]:
-    """Discard the shared arrays; returns the old ones."""
+    """Discard the shared arrays, and return them; they are not stopped."""
     old = [*_served.values(), *itertools.chain(*_pairs.values())]
     _served.clear()
     _pairs.clear()
@@ -254,5 +258,5 @@ def give_up() -> list[Served]:
 
 
 def give_up_pair(profile: str) -> tuple[Served, Served]:
-    """Discard the shared pair; returns the old one."""
+    """Discard the shared pair of a profile, and return it."""
     return _pairs.pop(profile)

@@ -12,10 +12,11 @@
 
 """One cinder-volume of a cluster, in its own process.
 
-Argument: JSON with a directory that all members share (``state``), the name
-of this member and what its back end needs. Reads orders, one JSON list in a
-line, and answers each with one line of JSON. ``mix`` tells of its progress in
-between.
+Argument: JSON with the arguments of ``main``: a directory that all members
+share (``state``), the name of this member, and address, port, protocol and
+options of its back end. Reads commands from standard input, each a JSON list
+in one line, and answers each with one line of JSON. ``mix`` also writes a line
+after each operation.
 """
 
 import collections
@@ -29,7 +30,7 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
-# Chooses native threads, which must come before everything of Cinder's.
+# Chooses native threads, which must come before any import of Cinder.
 import tests.functional  # noqa: E402, F401
 
 from cinder import exception  # noqa: E402
@@ -47,27 +48,27 @@ from tests.functional import lock_order  # noqa: E402
 
 HOSTS = 3
 MOST_VOLUMES = 10
-# With fewer the members have nothing to do.
+# With fewer volumes, the members have nothing to do.
 FEWEST_VOLUMES = 4
 THREADS = 2
-# Cinder's message when another request came first.
+# Errors of Cinder when another request came first.
 TOO_LATE = (exception.Invalid, exception.NotFound)
-# Where operations are cut short that Cinder itself does not clear up behind.
+# States of interrupted operations that Cinder itself does not clean up.
 UNDER_WAY = ('creating', 'deleting', 'extending', 'reserved', 'attaching')
 
 
-# Green threads must not write at once.
+# Threads must not write at the same time.
 _telling = threading.Lock()
 
 
 def tell(answer):
-    """Write one line to whoever gave the order."""
+    """Write one line of JSON to standard output."""
     with _telling:
         os.write(1, (json.dumps(answer) + '\n').encode())
 
 
 def connector(number):
-    """One of the hosts that all members use."""
+    """Return the connector of one of the hosts that all members use."""
     return {'host': f'shared-{number}', 'multipath': True,
             'initiator': f'iqn.1994-05.com.example:shared-{number}',
             'wwpns': [f'500143800000{number:02x}{port:02x}'
@@ -77,23 +78,23 @@ def connector(number):
 
 
 def grows(volume):
-    """Whether a volume is one of those that may be extended."""
+    """Return whether a volume is one of those that may be extended."""
     return int(volume.id[0], 16) % 4 == 0
 
 
 class Mix:
-    """Random operations on volumes that others work on, too."""
+    """Random operations on volumes that other threads and members use, too."""
 
     def __init__(self, k2, seed):
         self._k2 = k2
         self._random = random.Random(seed)
-        # An attachment that another one is using is never ended.
+        # Only our own attachments are ended, not those in use by others.
         self._attachments = []
         self.done = collections.Counter()
         self.failures = []
 
     def step(self):
-        """One operation; what comes too late is no failure."""
+        """Run a random operation; coming too late is not a failure."""
         operation = self._random.choices(
             (self.create, self.clone, self.snapshot, self.from_snapshot,
              self.attach, self.detach, self.extend, self.delete,
@@ -111,7 +112,7 @@ class Mix:
                 name = 'too late'
             elif failure.cause is not None or 'error' in failure.status:
                 self.failures.append(f'{name}: {failure}')
-            # Else another member has gone on with the row.
+            # Otherwise another member has changed the row since.
         self.done[name] += 1
 
     def create(self):
@@ -141,9 +142,9 @@ class Mix:
         self._k2.detach(self._attachments.pop())
 
     def extend(self):
-        # Cinder does not mind if a source grows between a request for a
-        # clone and the clone, so they are kept apart here. And a view grows
-        # by a copy of its data, but no disks are here to copy.
+        # Cinder lets a source grow between the request for a clone and the
+        # clone, so volumes that grow are never cloned here. A view is not
+        # extended, because that copies its data, and there are no disks here.
         volume = self._random.choice(self._need(
             [v for v in self._k2.volumes() if grows(v)
              and 'view' not in (v.provider_id or 'view')]))
@@ -181,7 +182,7 @@ class Mix:
 
 
 class Member:
-    """Carries out orders; each method is one and its result the answer."""
+    """Runs commands: each method is one, and its result is the answer."""
 
     def __init__(self, k2, watch, clock):
         self._k2 = k2
@@ -189,7 +190,7 @@ class Member:
         self._clock = clock
 
     def mix(self, seed, count):
-        """So many random operations in each of a few threads."""
+        """Run ``count`` random operations in each of ``THREADS`` threads."""
         mixes = [Mix(self._k2, f'{seed}-{n}') for n in range(THREADS)]
 
         def run(mix):
@@ -205,7 +206,8 @@ class Member:
     def attach(self, count):
         """Attach volumes, one for each thread, to the same host.
 
-        Whoever comes first makes the host, who leaves last removes it.
+        The first attachment creates the host, and the end of the last one
+        deletes it.
         """
         def run(_):
             volume = self._k2.create_volume(1)
@@ -217,7 +219,7 @@ class Member:
                              if run.exception()]}
 
     def rows(self):
-        """What Cinder has, by the array's ids."""
+        """Return Cinder's rows, with references to the array's objects."""
         system = self._k2.driver._arrays.active.array.system.id
         volumes, attachments = [], []
         for row in self._k2.volumes():
@@ -237,14 +239,14 @@ class Member:
                 'attachments': attachments}
 
     def locks(self):
-        """What was locked while something else was."""
+        """Return the locks that were taken while another one was held."""
         return {'nested': sorted(self._watch.nested),
                 'wrong': self._watch.wrong}
 
     def clean(self, service):
-        """Clear up behind a service that is gone.
+        """Clean up after a service that was killed.
 
-        First what Cinder does, then what an operator does: nobody works on
+        First as Cinder does, then as an operator does: no service works on
         any row now.
         """
         self._k2.manager.do_cleanup(
@@ -285,8 +287,8 @@ class Member:
         ours = [row.id for row in self._k2.volumes()
                 if int(row.id[:8], 16) % shares == share]
         failures = []
-        # Some wait for others: a clone that was cut short may be caught in
-        # a snapshot of its source.
+        # Some can be deleted only after others: an interrupted clone may be
+        # in a snapshot of its source.
         for _ in range(3):
             failures = [f for f in map(self._try_to_delete, ours) if f]
             if not failures:
@@ -296,7 +298,7 @@ class Member:
     def _try_to_delete(self, key):
         try:
             volume = self._k2.volume(key)
-            # Requests that met have left what Cinder thinks of them.
+            # Concurrent requests may have left it in any status.
             volume.update({'status': 'available',
                            'attach_status': 'detached'})
             volume.save()
@@ -308,13 +310,13 @@ class Member:
 
 
 def main(state, name, port, address, protocol, options):
-    """Join the cluster, and do as ordered until the orders end."""
+    """Join the cluster, and run commands until standard input ends."""
     cinder_env.join(state, name)
     k2 = backend.Backend(address, port, protocol, 'cluster', **options)
-    # Or two threads would do it at once.
+    # Otherwise two threads could initialize the policy at the same time.
     policy.init()
     watch = lock_order.Watch()
-    # Pauses take their time: members wait for each other.
+    # Pauses are not skipped, because members wait for each other.
     clock = clocks.SkippingClock()
     with watch.installed(), mock.patch.object(
             polling.Clock, 'monotonic', lambda _: clock.monotonic()):
@@ -328,5 +330,5 @@ def main(state, name, port, address, protocol, options):
 
 if __name__ == '__main__':
     main(**json.loads(sys.argv[1]))
-    # Cinder's own threads would keep the process.
+    # Cinder's own threads would keep the process alive.
     os._exit(0)

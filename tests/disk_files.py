@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data of a simulated array, which has no data plane: a file per object.
+"""The data of a simulated array without a data plane: one file per object.
 
 The files of volumes, and of their images in snapshots and views, are as large
-as these, and are copied when the array creates or restores dependent objects.
+as the objects, and are copied when the array creates or restores dependent
+objects.
 """
 
 import os
@@ -39,7 +40,7 @@ class DiskFiles:
     def start(self, place: str) -> None:
         """Copy data from now on.
 
-        :param place: how the paths of all files begin
+        :param place: prefix of the paths of all files
         """
         self._place = place
         self._scale = 1
@@ -73,12 +74,12 @@ class DiskFiles:
         self._scale = scale
 
     def path_of(self, ref: str) -> str:
-        """The file of an object, by its reference."""
+        """Return the path of an object's file, by reference."""
         with self._array.lock:
             return self._file(self._store.at(ref))
 
     def path_of_serial(self, serial: str) -> str:
-        """The same, by the serial number that hosts see."""
+        """Return the path of an object's file, by its serial number."""
         with self._array.lock:
             return self._file(next(
                 row for table in ('volumes', 'volsnaps')
@@ -86,7 +87,10 @@ class DiskFiles:
                 if row['scsi_sn'] == serial))
 
     def path_of_image(self, snapshot: int, volume: int | None) -> str:
-        """The file of a volume's image, or the first one of a snapshot."""
+        """Return the path of the file of a volume's image in a snapshot.
+
+        :param volume: id of the volume; the first one of the snapshot if None
+        """
         with self._array.lock:
             return self._file(next(
                 row for row in self._store.find(
@@ -94,7 +98,7 @@ class DiskFiles:
                 if not volume or row['source'] == f'/volumes/{volume}'))
 
     def path_of_name(self, name: str, *, is_snapshot: bool) -> str:
-        """The file of a volume, a view for one, or a snapshot."""
+        """Return the path of the file of a volume, view or snapshot."""
         with self._array.lock:
             found = [] if is_snapshot else self._store.find(
                 'volumes', 'name', name)
@@ -105,7 +109,7 @@ class DiskFiles:
             return self._file(found[0])
 
     def find(self, data: dict[str, Any], host: dict[str, Any]) -> str | None:
-        """The file that connection properties lead a host to, if any.
+        """Return the path of the file behind connection properties, or None.
 
         :param data: such as ``connection_info`` of an attachment
         :param host: its connector properties
@@ -120,7 +124,7 @@ class DiskFiles:
         return f'{self._place}{row["scsi_sn"]}'
 
     def _file(self, row: dict[str, Any]) -> str:
-        """The file of an object, created or grown to the object's size."""
+        """Return the path of an object's file, grown to the object's size."""
         path = self._name(row)
         with open(path, 'ab') as stream:
             stream.truncate(max(stream.tell(),
@@ -139,7 +143,7 @@ class DiskFiles:
 
 
 def _is_target(store: Any, data: dict[str, Any]) -> bool:
-    """Whether the properties name ports of this array."""
+    """Return whether the properties name ports of this array."""
     if 'target_wwn' in data:
         own = {row['pwwn'].replace(':', '')
                for row in store.rows('system/fc_ports')}
@@ -150,7 +154,7 @@ def _is_target(store: Any, data: dict[str, Any]) -> bool:
 
 def _seen(store: Any, data: dict[str, Any], host: dict[str, Any]
           ) -> dict[str, Any] | None:
-    """The object that a host finds at the LUN."""
+    """Return the object that a host finds at the LUN."""
     for ref in _hosts(store, host, 'target_wwn' in data):
         group = store.at(ref)['host_group']
         for row in store.find('mappings', 'host', group or ref):
@@ -161,7 +165,7 @@ def _seen(store: Any, data: dict[str, Any], host: dict[str, Any]
 
 
 def _hosts(store: Any, host: dict[str, Any], is_fc: bool) -> set[str]:
-    """Hosts of the array with an initiator of this one."""
+    """Return the hosts of the array that have an initiator of this host."""
     if is_fc:
         rows = [row for wwpn in host['wwpns'] for row in
                 store.find('host_fc_ports', 'pwwn',
@@ -172,7 +176,7 @@ def _hosts(store: Any, host: dict[str, Any], is_fc: bool) -> set[str]:
 
 
 def _image(store: Any, snapshot: str, volume: str) -> dict[str, Any] | None:
-    """A volume's image in a snapshot or view."""
+    """Return a volume's image in a snapshot or view, or None."""
     for row in store.find('volsnaps', 'snapshot', snapshot):
         if row['source'] == volume:
             found: dict[str, Any] = row
@@ -182,7 +186,7 @@ def _image(store: Any, snapshot: str, volume: str) -> dict[str, Any] | None:
 
 def _origin(store: Any, resource: str, row: dict[str, Any]
             ) -> dict[str, Any] | None:
-    """The source of a new volume or image."""
+    """Return the source of a new volume or image, or None."""
     if resource == 'volumes':
         if not row.get('clone_snapshot'):
             return None

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A cinder-volume under eventlet, Cinder's default, that does its main job.
+"""The main operations of a cinder-volume under eventlet, Cinder's default.
 
-A program of its own, since a process is patched from its start or never.
+A separate program, because a process must be patched from its start.
 Arguments: address and port of an array, the file of its authority, login,
-password. Prints what failed; the exit status is that of the job.
+password. Prints errors; the exit status is 0 if there are none.
 """
 
 import os
@@ -23,7 +23,8 @@ import sys
 os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = 'false'
 
 import eventlet  # noqa: E402
-# Not after the patch, which gives it a queue that takes no type argument.
+# Before the patch: testtools subscripts the standard queue, which eventlet's
+# does not allow.
 import testtools  # noqa: E402, F401
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
@@ -42,13 +43,13 @@ WORKERS = 8
 
 
 def connector(number):
-    """A host of its own for each worker."""
+    """Return the connector of a worker's own host."""
     return {'host': f'compute-{number}', 'multipath': True,
             'initiator': f'iqn.1994-05.com.example:eventlet-{number}'}
 
 
 def main_job(k2, number):
-    """One worker's volumes, from the first call to the last."""
+    """Create, clone, attach, extend and delete the volumes of a worker."""
     volume = k2.create_volume(1)
     snapshot = k2.create_snapshot(volume)
     clone = k2.volume_from_snapshot(snapshot)
@@ -61,7 +62,7 @@ def main_job(k2, number):
 
 
 def main(address, port, authority, login, password):
-    """Run all workers at once."""
+    """Run all workers concurrently; return the exit status."""
     k2 = backend.Backend(
         address, int(port), 'iscsi', san_login=login, san_password=password,
         driver_ssl_cert_verify=True, driver_ssl_cert_path=authority)
@@ -76,5 +77,5 @@ def main(address, port, authority, login, password):
 
 if __name__ == '__main__':
     sys.stdout.flush()
-    # Cinder's own threads would keep the process.
+    # Cinder's own threads would keep the process alive.
     os._exit(main(*sys.argv[1:]))

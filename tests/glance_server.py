@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A Glance of its own: the real API on the loopback interface.
+"""Glance's real API on the loopback interface.
 
-A program of its own, since Glance and Cinder share one global configuration.
-Argument: a folder for its files. Images are plain files, the database is
-SQLite. In place of Keystone it takes whoever asks for an administrator of
-one project. Prints its port when it serves, and ends when its standard input
-does, so that it never outlives its caller.
+A separate program, because Glance and Cinder use the same global
+configuration. Argument: a folder for its files. Images are plain files, the
+database is SQLite. There is no Keystone: every request is that of an
+administrator of one project. Prints its port when it serves, and ends when its
+standard input does, so that it never outlives its caller.
 """
 
 import os
@@ -53,14 +53,17 @@ lock_path = {folder}/locks
 config_file = {folder}/glance-api-paste.ini
 """
 _PASTE = pathlib.Path(sys.prefix, 'etc', 'glance', 'glance-api-paste.ini')
-# What Keystone's middleware says of a request.
+# Headers that Keystone's middleware would add to a request.
 _IDENTITY = {'HTTP_X_IDENTITY_STATUS': 'Confirmed', 'HTTP_X_USER_ID': 'f' * 32,
              'HTTP_X_PROJECT_ID': 'a' * 32,
              'HTTP_X_ROLES': 'admin,member,reader'}
 
 
 class Body:
-    """What a request sends; Glance closes it, and cheroot reads on there."""
+    """The body of a request, without the stream's close().
+
+    Glance closes the body, but cheroot reads on from the same stream.
+    """
 
     def __init__(self, stream):
         self.read = stream.read
@@ -68,7 +71,7 @@ class Body:
 
 
 def write_files(folder):
-    """Folders, configuration and the pipeline, which believes headers."""
+    """Create folders, configuration, and a pipeline that trusts headers."""
     for name in ('images', 'staging', 'tasks', 'locks'):
         os.makedirs(os.path.join(folder, name))
     pathlib.Path(folder, 'glance-api.conf').write_text(
@@ -93,7 +96,7 @@ def serve(folder):
     threading.Thread(target=server.serve, daemon=True).start()
     print(server.bind_addr[1], flush=True)
     sys.stdin.read()
-    # Glance's own threads would keep the process.
+    # Glance's own threads would keep the process alive.
     os._exit(0)
 
 

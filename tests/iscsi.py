@@ -36,13 +36,13 @@ from k2_sim.data_planes import tgtd
 from tools.cloud import children
 from tools.guest import packages
 
-# Of the initiator.
+# Debian's packages of the programs and files of the initiator.
 PROGRAMS = {'iscsi-ls': 'libiscsi-bin', 'qemu-io': 'qemu-utils'}
 FILES = {'/usr/lib/*/qemu/block-iscsi.so': 'qemu-block-extra'}
 MIB = 2 ** 20
-# Seconds; all of it takes far less, unless something hangs.
+# Timeout in seconds; everything takes far less, unless something hangs.
 LIMIT = 240
-# Less than LIMIT, after which what is waited for would end anyhow.
+# Less than LIMIT, after which the programs are killed.
 SOON = 90
 _READY = re.compile(r'k2-sim: array .* listens on (https?://[^\s,]+).*\n')
 
@@ -51,13 +51,13 @@ TARGETS = pathlib.Path('/sys/kernel/config/target/iscsi')
 
 
 class Tgt:
-    """What is particular to the data plane tgt."""
+    """Specifics of the data plane tgt."""
 
     name = 'tgt'
-    #: What k2-sim is started with: a user namespace does in place of root.
+    #: The command that runs k2-sim: without root, in a user namespace.
     wrapper = [] if os.geteuid() == 0 else [
         'unshare', '--user', '--map-root-user']
-    #: What strangers are told.
+    #: The error that an unknown initiator gets.
     refusal = 'Target not found'
 
     def missing(self):
@@ -73,14 +73,14 @@ class Tgt:
         except subprocess.CalledProcessError as exc:
             raise base.UnavailableError(
                 'tgtd needs root, or a user namespace, which this machine'
-                f' does not give: {exc.stderr.strip()}') from exc
+                f' refuses: {exc.stderr.strip()}') from exc
 
     def identifier(self, serial):
-        """What iscsi-inq shows of the identifiers of a disk (VOL-15)."""
+        """Return the identifier of a disk as iscsi-inq prints it (VOL-15)."""
         return f'[60024f4{serial:0>25}]'
 
     def traces(self, simulator):
-        """Ids of the processes that run in the simulator's directory."""
+        """Return the PIDs of processes in the simulator's directory."""
         found = []
         for link in glob.glob('/proc/[0-9]*/cwd'):
             with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Tgt:
 
 
 class Lio:
-    """What is particular to the data plane lio."""
+    """Specifics of the data plane lio."""
 
     name = 'lio'
     wrapper: list[str] = []
@@ -101,14 +101,15 @@ class Lio:
         return _missing(lio.check, {'dmsetup': 'dmsetup'})
 
     def identifier(self, serial):
-        """What iscsi-inq shows of the identifiers of a disk (VOL-15).
+        """Return the identifier of a disk as iscsi-inq prints it (VOL-15).
 
-        It shows the other one, which is binary, up to the first zero.
+        Of the other identifier, which is binary, it prints only the bytes
+        before the first zero.
         """
         return f'SDP:{serial:0>25}]'
 
     def traces(self, simulator):
-        """Files of the simulator that are block devices, and its target."""
+        """Return the simulator's files on loop devices, and its target."""
         found = []
         for path in pathlib.Path('/sys/block').glob('loop*/loop'):
             with contextlib.suppress(OSError):
@@ -133,13 +134,17 @@ def _missing(check, programs):
     try:
         portals_module.check(address(101))
     except base.DataPlaneError:
-        return ('another iSCSI target has all addresses, as that has which'
-                ' Debian starts; stop it: systemctl disable --now tgt')
+        return ('another iSCSI target listens on all addresses, such as the'
+                ' one that Debian starts; stop it: systemctl disable --now'
+                ' tgt')
     return ''
 
 
 def run(*command):
-    """The output of a command; raises CalledProcessError, which shows it."""
+    """Return the standard output of a command.
+
+    :raises CalledProcessError: it failed; a note has its output
+    """
     try:
         return subprocess.run(
             command, check=True, capture_output=True, text=True,
@@ -152,24 +157,24 @@ def run(*command):
 
 
 def address(net):
-    """One of loopback that no other run has, in 127.net.0.0/16."""
+    """Return a loopback address in 127.net.0.0/16 that no other run has."""
     high, low = divmod(os.getpid() % 2 ** 16, 256)
     return f'127.{net}.{high}.{low}'
 
 
 class NotStarted(Exception):
-    """What k2-sim complained about, and its exit status."""
+    """k2-sim ended; the arguments are its error output and exit status."""
 
 
 class Simulator:
     """A process of k2-sim with a data plane.
 
     :param portals: addresses; the port is always 3260
-    :ivar address: of its API, as ``port``
+    :ivar address: that of its API; its port is ``port``
     :ivar messages: lines that it has printed until it listened
     """
 
-    # As the array tells it.
+    # The array reports it after the start.
     iqn = '-'
 
     def __init__(self, directory, plane=TGT, options=(), portals=None):
@@ -180,7 +185,10 @@ class Simulator:
         self.portals = portals or [address(101), address(102)]
 
     def start(self):
-        """Give the process, or raise NotStarted."""
+        """Start the process, and return it.
+
+        :raises NotStarted: it ended before it listened
+        """
         command = [
             *self.plane.wrapper,
             sys.executable, '-W', 'ignore', '-m', 'k2_sim.cmd.serve',
@@ -189,7 +197,7 @@ class Simulator:
             *(f'--portal={address}' for address in self.portals),
             *self._options]
         parent = os.getpid()
-        # Killed, it would leave what the kernel serves.
+        # SIGTERM, because after SIGKILL the kernel would go on serving LUNs.
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, preexec_fn=lambda: children.die_with_parent(
@@ -222,13 +230,13 @@ class Simulator:
                          self.process.wait(LIMIT))
 
     def stop(self, number=signal.SIGTERM):
-        """End it; returns exit status and complaints."""
+        """Send it a signal; return its exit status and error output."""
         self.process.send_signal(number)
         _, error = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, error
 
     def kill(self):
-        """End it, whatever it does; rather so that it leaves nothing."""
+        """End it with SIGTERM, so that it cleans up, or else with SIGKILL."""
         self.process.terminate()
         try:
             self.process.communicate(timeout=SOON)
@@ -237,7 +245,7 @@ class Simulator:
             self.process.communicate()
 
     def attach(self, volume):
-        """Map a volume to a new host; returns the LUN and its initiator."""
+        """Map a volume to a new host; return the LUN and the initiator."""
         host = self.call('POST', 'hosts', name='h', type='Linux')
         ref = {'ref': f'/hosts/{host["id"]}'}
         initiator = Initiator(self, 'iqn.2026-01.org.example:h')
@@ -247,7 +255,7 @@ class Simulator:
         return mapping['lun'], initiator
 
     def files(self):
-        """The paths of the files that volumes are in."""
+        """Return the paths of the files that contain volumes."""
         places = [self.directory / 'content', *(
             place / 'files' for place in pathlib.Path(
                 f'/proc/{self.process.pid}/fd').iterdir())]
@@ -255,24 +263,27 @@ class Simulator:
                 for path in place.rglob('*') if path.is_file()]
 
     def password(self, login='admin'):
-        """The password that k2-sim generated at its first start."""
+        """Return the password that k2-sim generated at its first start."""
         return (self.directory / f'{login}.password').read_text().strip()
 
     def options(self):
-        """Options of a back end on it."""
+        """Return the options of a back end on it."""
         return {'san_login': 'admin', 'san_password': self.password(),
                 'driver_ssl_cert_verify': True,
                 'driver_ssl_cert_path': str(self.authority)}
 
     def device(self, backend_id, rpo):
-        """Its entry in replication_device."""
+        """Return its entry in replication_device."""
         found = {'backend_id': backend_id, 'san_ip': self.address,
                  'port': self.port, 'login': 'admin',
                  'password': self.password(), 'rpo': rpo}
         return ','.join(f'{key}:{value}' for key, value in found.items())
 
     def request(self, method, path, login='admin', **options):
-        """A reply of the array."""
+        """Return the array's reply to a request.
+
+        :raises AssertionError: its status is 300 or higher
+        """
         with requests.Session() as session:
             session.trust_env = False
             reply = session.request(
@@ -284,7 +295,7 @@ class Simulator:
         return reply
 
     def call(self, method, path, **body):
-        """A reply of the API as JSON."""
+        """Return a reply of the REST API, parsed as JSON."""
         reply = self.request(method, f'api/v2/{path}', json=body or None)
         return reply.json() if reply.content else None
 
@@ -292,7 +303,7 @@ class Simulator:
         return self.call('GET', path)['hits']
 
     def read(self, resource, number, offset, length):
-        """Bytes over the data interface."""
+        """Read data of a volume or volsnap through the control API."""
         return self.request(
             'GET', f'sim/v1/data/{resource}/{number}', 'control', headers={
                 'Range': f'bytes={offset}-{offset + length - 1}'}).content
@@ -304,18 +315,18 @@ class Simulator:
             headers={'Content-Range': f'bytes {offset}-{end}/*'})
 
     def control(self, method, path, **body):
-        """A reply of the control API."""
+        """Return a reply of the control API, parsed as JSON."""
         reply = self.request(method, f'sim/v1/{path}', 'control',
                              json=body or None)
         return reply.json() if reply.content else None
 
     def leftovers(self):
-        """What users have on it, by resource."""
+        """Return the objects of users on it, by resource."""
         return {resource: found for resource, found
                 in self.control('GET', 'leftovers').items() if found}
 
     def traces(self):
-        """What this machine has of its data plane."""
+        """Return the traces of its data plane on this machine."""
         return self.plane.traces(self)
 
 
@@ -335,7 +346,10 @@ class SimulatorTest(testtools.TestCase):
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """A LUN through a portal, by qemu-io; account: name and password."""
+    """A LUN through a portal, used with qemu-io.
+
+    :ivar account: CHAP name and password, if any
+    """
 
     portal: str
     target: str
@@ -344,7 +358,7 @@ class Path:
     account: tuple[str, str] | None = None
 
     def command(self):
-        """The command line of qemu-io."""
+        """Return the command line of qemu-io."""
         options = {
             'driver': 'raw', 'discard': 'unmap', 'file.driver': 'iscsi',
             'file.transport': 'tcp', 'file.lun': self.lun,
@@ -365,14 +379,14 @@ class Path:
 
 
 def strangers(path):
-    """The same path, by those who have not the host's password."""
+    """Return the same path with missing or wrong CHAP accounts."""
     name, password = path.account
     return [dataclasses.replace(path, account=account) for account in (
         None, (name, password[::-1]), ('admin', password))]
 
 
 def paths(info, initiator):
-    """The driver's paths, for all of its portals."""
+    """Return a path for each portal in the driver's connection properties."""
     account = info.get('auth_username') and (
         info['auth_username'], info['auth_password'])
     return [Path(portal, target, lun, initiator, account)
@@ -403,15 +417,15 @@ class Initiator:
         return f'iscsi://{address}:3260/{path}'
 
     def luns(self, portal=None):
-        """The LUNs of a discovery with all LUNs."""
+        """Return the output of a discovery of targets and their LUNs."""
         return run('iscsi-ls', '-i', self.iqn, '-s', self.url(portal=portal))
 
     def inquire(self, lun, *page):
-        """The inquiry data of a disk."""
+        """Return the inquiry data of a disk, as iscsi-inq prints it."""
         return run('iscsi-inq', '-i', self.iqn, *page, self.url(lun))
 
     def capacity(self, lun):
-        """Bytes, asked anew as a rescan does."""
+        """Return the size of a disk in bytes, read as a rescan does."""
         shown = run('iscsi-readcapacity16', '-i', self.iqn, self.url(lun))
         return int(re.search('Total size:([0-9]+)', shown)[1])
 
@@ -430,7 +444,7 @@ class Session:
         self._answers()
 
     def _answers(self):
-        """What comes until the last prompt."""
+        """Return the output up to the last prompt."""
         texts = []
         while self._awaited:
             texts.append(self._answer())
@@ -438,7 +452,7 @@ class Session:
         return ''.join(texts)
 
     def _answer(self):
-        """What comes until the next prompt."""
+        """Return the output up to the next prompt."""
         text = ''
         while not text.endswith('qemu-io> '):
             more = self._process.stdout.read(1)
@@ -448,17 +462,17 @@ class Session:
         return text.removesuffix('qemu-io> ')
 
     def send(self, command):
-        """Give a command, and do not wait for it.
+        """Send a command without waiting for it.
 
-        For one that takes long: a second one that comes before qemu-io has
-        read the first one is only seen with the third one.
+        Only for a command that takes long: a second one that arrives before
+        qemu-io has read the first is noticed only with the third.
         """
         self._process.stdin.write(f'{command}\n')
         self._process.stdin.flush()
         self._awaited += 1
 
     def io(self, command):
-        """What a command prints, and all that were sent before it."""
+        """Return the output of a command, and of those sent before it."""
         self.send(command)
         return self._answers()
 
@@ -469,7 +483,10 @@ class Session:
 
 
 def wait_until(condition, what):
-    """Look again and again, but not for ever."""
+    """Poll until a condition is met.
+
+    :raises AssertionError: it is not met within ``SOON`` seconds
+    """
     deadline = time.monotonic() + SOON
     while not condition():
         if time.monotonic() > deadline:
@@ -478,7 +495,7 @@ def wait_until(condition, what):
 
 
 def connections(address):
-    """How many initiators are connected to a portal."""
+    """Return how many initiators are connected to a portal."""
     digits = ''.join(f'{int(part):02X}' for part in reversed(
         address.split('.')))
     lines = pathlib.Path('/proc/net/tcp').read_text().split('\n')

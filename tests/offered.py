@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the simulated array offers beyond the requests of section 16."""
+"""The capabilities of the simulated array, beyond the known requests."""
 
 _WORKS = (
     'paging', 'sequence', 'statistics',
@@ -54,13 +54,13 @@ _WORKS = (
     'value-lists:volume_groups:name__in', 'value-lists:volumes:id__in',
     'value-lists:volumes:name__in',
     'value-lists:volumes:volume_group.ref__m_eq')
-#: What a simulated array refuses, unless a switch says otherwise (HST-3).
+#: What a simulated array refuses, unless a behavior allows it (HST-3).
 REFUSED = ('deletions:hosts:with_initiators',)
 _ON_SDP = ('creations:volumes:is_thin_clone',)
 
 
 def names(profile: str) -> tuple[str, ...]:
-    """The capabilities of a simulated array."""
+    """Return the capabilities of a simulated array with a profile."""
     if profile == 'known':
         return ()
     return (*_WORKS, *(_ON_SDP if profile == 'sdp' else ()))

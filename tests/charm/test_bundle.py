@@ -42,7 +42,7 @@ class BundleTest(unittest.TestCase):
                 self.assertIn(endpoint, ours)
 
     def test_openstack_is_that_of_ubuntu(self):
-        """Its packages are those that the tests have the versions of."""
+        """The versions of its packages are in tools/releases/ubuntu.yaml."""
         self.assertEqual('ubuntu@24.04/stable', self.bundle['default-base'])
         for name in ('keystone', 'cinder'):
             application = self.bundle['applications'][name]

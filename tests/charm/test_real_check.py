@@ -40,7 +40,7 @@ class Machine(fakes.FakeMachine):
 class RealCheckTest(fakes.UnitCase):
 
     def test_the_status_shows_the_problem_of_the_array(self):
-        """The fake report has only keys that the real one has, too."""
+        """The fake report has the same keys as the real one."""
         array = arrays.start('k2')
         self.addCleanup(array.stop)
         self.machine.__class__ = Machine

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Run tests as ``python -m subunit.run`` does, and leave nothing.
+"""Run tests as ``python -m subunit.run`` does, and clean up after them.
 
-What they have started ends, and what they have made is removed, also when
-SIGTERM ends them.
+Processes that the tests started are ended and files that they made are
+removed, also when SIGTERM ends the run.
 """
 
 import sys
@@ -24,7 +24,7 @@ from tools import signals
 
 
 def main() -> int:
-    """Run what the command line names; return the exit status."""
+    """Run the tests named on the command line; return the exit status."""
     run.main()
     return 0
 

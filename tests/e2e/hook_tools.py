@@ -11,10 +11,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Juju's side of a hook: every hook tool, by the name that it is called by.
+"""Mocks of Juju's hook tools: a link to this file acts as the tool it names.
 
-What the model is, and what the charm has said, is in the JSON file that
-HOOK_MODEL names. There is no Juju here: this plays the controller.
+The JSON file that HOOK_MODEL names holds the state of the model and what the
+charm has set. There is no Juju here: this file replaces the controller.
 """
 
 import json
@@ -25,7 +25,7 @@ MODEL = os.environ.get('HOOK_MODEL', '')
 
 
 def main(tool, arguments):
-    """Do what one hook tool does; its exit status."""
+    """Do what one hook tool does; return its exit status."""
     with open(MODEL, encoding='utf-8') as file:
         model = json.load(file)
     words = [word for word in arguments if not word.startswith('-')]
@@ -66,7 +66,7 @@ def relation_set(model, words, options):
 
 
 def the_relation(model):
-    """The relation of -r, as ENDPOINT:ID or ID, or that of the hook."""
+    """Return the relation of -r (ENDPOINT:ID or ID), or that of the hook."""
     wanted = (sys.argv[sys.argv.index('-r') + 1] if '-r' in sys.argv
               else os.environ['JUJU_RELATION_ID'])
     for number, relation in model['relations'].items():
@@ -111,7 +111,7 @@ def log(model, words, options):
 
 
 def refuse(text):
-    """End as a tool that fails."""
+    """Print an error and exit with status 1, as a tool that fails does."""
     sys.stderr.write(text + '\n')
     sys.exit(1)
 

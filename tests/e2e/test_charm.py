@@ -40,11 +40,11 @@ from tools import pack_charm
 from tools.releases import environments
 from tools.releases import table
 
-# What cinder.conf, YAML and shells would each like to change.
+# Characters that are special in cinder.conf, YAML or a shell.
 PASSWORD = ' "pa$$w,o$rd\'; #%'
 SECRET = 'secret:d0000000000000000000'
 RELATION = 'storage-backend:0'
-# That of the system, as on a unit.
+# The interpreter of the system, as on a unit.
 PYTHON = '/usr/bin/python3'
 INSTALL = '''
 import json, pathlib, sys
@@ -62,13 +62,13 @@ for wheel in map(pathlib.Path, sys.argv[1:]):
 '''
 WARM_UP = ('from cinder import objects; objects.register_all(); '
            'import cinder_k2.cmd.admin, cinder_k2.driver')
-# For Cinder to start, on a machine that is busy.
+# Seconds for Cinder to start on a busy machine.
 SECONDS = 120
 
 
 @functools.cache
 def pack():
-    """The charm and the wheel for it, packed once."""
+    """Build the charm and the wheel for it, once; return their paths."""
     with contextlib.redirect_stdout(io.StringIO()):
         return pack_charm.pack(), pack_charm.build_wheel()
 
@@ -90,7 +90,7 @@ class CharmTest(unittest.TestCase):
             cls.names = archive.namelist()
             for info in archive.infolist():
                 path = pathlib.Path(archive.extract(info, cls.charm))
-                # zipfile itself leaves the modes out.
+                # zipfile does not restore file modes.
                 path.chmod(info.external_attr >> 16)
 
 
@@ -98,7 +98,7 @@ class PackageTest(CharmTest):
     """The contents of the package."""
 
     def test_it_needs_nothing_but_a_python(self):
-        """Neither a module of the machine nor an extension for one Python."""
+        """It imports no module of the machine and has no extension module."""
         done = subprocess.run(
             ['/usr/bin/python3', '-SIc', 'import sys\n'
              'sys.path += ["venv", "src"]\nimport charm, ops\n'
@@ -122,7 +122,7 @@ class PackageTest(CharmTest):
 
 
 class WheelTest(CharmTest):
-    """The driver's wheel, by the pip of the system."""
+    """Installing the driver's wheel with the system's pip."""
 
     def setUp(self):
         super().setUp()
@@ -135,7 +135,7 @@ class WheelTest(CharmTest):
         query.chmod(0o755)
 
     def new_wheel(self, version, damaged=False):
-        """A driver that has one module, named after its version."""
+        """Make a driver that has one module, named after its version."""
         module = f'cinder_k2/of_{version}.py'
         info = f'cinder_k2-{version}.dist-info'
         texts = {
@@ -155,7 +155,7 @@ class WheelTest(CharmTest):
         return path
 
     def install(self, *wheels):
-        """Install one after the other; gives what is there after each."""
+        """Install wheels in turn; return what is installed after each."""
         done = subprocess.run(
             ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs tmpfs '
              '/usr/local/lib && exec "$@"', 'sh', PYTHON, '-c', INSTALL,
@@ -178,7 +178,7 @@ class WheelTest(CharmTest):
 class Chain:
     """Charm, relation data, cinder.conf, cinder-volume, simulated array."""
 
-    #: Of the Python with Cinder, which is the system's on a real unit.
+    #: Prefix of the Python with Cinder; on a real unit that of the system.
     prefix = sys.prefix
 
     def setUp(self):
@@ -187,7 +187,7 @@ class Chain:
         self.started = []
         self.addCleanup(self.stop)
         self.start_arrays()
-        # It keeps what it remembers beside its code.
+        # The charm keeps its state in the directory of its code.
         charm = self.place / 'charm'
         shutil.copytree(self.charm, charm)
         self.unit = unit.Unit(self.place, charm, self.prefix)
@@ -198,7 +198,7 @@ class Chain:
             child.stop()
 
     def start_arrays(self):
-        """Two that are peers of each other."""
+        """Start two arrays that are peers of each other."""
         *ports, second = [settings.free_port() for _ in range(3)]
         self.run_of = settings.Settings(
             pack_charm.ROOT, self.place / 'cloud', *ports, check=True,
@@ -209,7 +209,7 @@ class Chain:
             self.array, _ = stack.start_arrays(self.run_of, self.started)
 
     def configure(self, password=PASSWORD):
-        """An operator's actions: juju config, add-secret, attach-resource."""
+        """Do as an operator: juju config, add-secret, attach-resource."""
         self.unit.model['config'] = {
             'credentials': SECRET, 'tls-ca': self.run_of.ca_file.read_text(),
             'san_ip': settings.HOST, 'san-api-port': self.run_of.sim_port,
@@ -224,7 +224,7 @@ class Chain:
         self.unit.model['resources'] = {'driver': str(self.wheel)}
 
     def integrate(self):
-        """Juju's actions on integration, next to a unit of cinder."""
+        """Do as Juju does when the charm is integrated with cinder."""
         self.unit.model['relations'][RELATION] = {
             'app': 'cinder', 'units': {'cinder/0': {}}, 'said': {}}
         for name in ('install', 'config-changed', 'start'):
@@ -233,7 +233,7 @@ class Chain:
             self.unit.hook(f'storage-backend-relation-{name}', RELATION)
 
     def cinder_conf(self):
-        """What the cinder charm makes of what it was told."""
+        """Return the cinder.conf that the cinder charm would write."""
         said = self.unit.model['relations'][RELATION]['said']
         sections = json.loads(said['subordinate_configuration'])[
             'cinder']['/etc/cinder/cinder.conf']['sections']
@@ -242,7 +242,7 @@ class Chain:
             self.prefix) + cinder_conf.render(sections)
 
     def test_from_a_mistake_to_volumes(self):
-        """One unit from its install until cinder leaves it."""
+        """From the install of a unit until its relation to cinder ends."""
         self.configure('wrong')
         self.integrate()
         self.assert_status('blocked', 'HTTP 401')
@@ -252,7 +252,7 @@ class Chain:
         self.assert_status('active', 'k2-iscsi')
         plan = self.unit.act('failover-plan')['result']
         self.assertEqual(2, plan.count(f'{settings.TARGET}: would take over'))
-        # By this the cinder charm knows that it must restart the service.
+        # The cinder charm restarts the service when the file changes.
         self.assertNotEqual(before, self.cinder_conf())
         self.do_the_main_job()
         self.check_secrecy()
@@ -266,7 +266,7 @@ class Chain:
         self.assertIn(part, text)
 
     def do_the_main_job(self):
-        """On the cinder.conf that came of it, over both protocols."""
+        """Run the scenario with that cinder.conf, over both protocols."""
         self.run_of.cinder_conf.write_text(self.cinder_conf())
         watcher = self.start_cinder()
         with contextlib.redirect_stdout(io.StringIO()):
@@ -278,7 +278,7 @@ class Chain:
         self.assertEqual({}, self.array.leftovers())
 
     def check_secrecy(self):
-        """The password is in one file alone."""
+        """Check that only one file contains the password."""
         listed = self.unit.run('stat', '-c', '%a %U %G',
                                '/etc/cinder/cinder.conf.d/cinder-k2.conf')
         self.assertEqual('640 root cinder\n', listed)
@@ -294,9 +294,10 @@ class Chain:
                 self.assertNotIn(json.dumps(form)[1:-1], text)
 
     def start_cinder(self):
-        """Cinder on the unit, with the driver that the charm installed.
+        """Start Cinder on the unit, with the driver that the charm installed.
 
-        It must not find that of the checkout, so it has a copy of the rest.
+        Python must not find the driver of the checkout, so ``tools`` is
+        copied to a directory without it.
         """
         library = self.place / 'lib'
         shutil.copytree(pack_charm.ROOT / 'tools', library / 'tools')
@@ -318,7 +319,7 @@ class Chain:
 
 @functools.cache
 def ubuntu_python():
-    """The Python with Ubuntu's packages, and why there is none."""
+    """Return the Python with Ubuntu's packages, or None and the reason."""
     try:
         return environments.of_ubuntu(), ''
     except environments.BuildError as error:
@@ -335,12 +336,12 @@ class UbuntuTest(Chain, CharmTest):
         if reason:
             raise unittest.SkipTest(reason)
         cls.prefix = str(python.parents[1])
-        # Keeps the byte code of what k2-admin imports: a unit writes none.
+        # Caches the bytecode of what k2-admin imports; units write none.
         subprocess.run([python, '-c', WARM_UP], check=True,
                        capture_output=True, cwd=cls.directory)
 
     def check_secrecy(self):
-        """The charm names the release that it has found, too."""
+        """Check also that the charm names the release that it has found."""
         super().check_secrecy()
         cinder = table.ubuntu().versions['cinder']
         self.assertRegex(self.unit.act('check-array')['cinder'],
@@ -348,7 +349,7 @@ class UbuntuTest(Chain, CharmTest):
 
 
 class NewestTest(Chain, CharmTest):
-    """With the newest release, which takes as long again."""
+    """With the newest release, which doubles the time of the tests."""
 
     @classmethod
     def setUpClass(cls):

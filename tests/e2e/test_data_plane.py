@@ -12,9 +12,9 @@
 
 """Data of a simulated array through a real iSCSI target and initiator.
 
-Each data plane, and an initiator in user space, that of libiscsi, on
-addresses of the loopback interface. With tgt nothing of the machine is
-changed; with LIO its kernel is, and has nothing left of it in the end.
+The tests run on each data plane, with the user-space initiator of libiscsi,
+on addresses of the loopback interface. tgt changes nothing on the machine;
+LIO configures its kernel, and the tests check that nothing of that remains.
 """
 
 import os
@@ -34,7 +34,7 @@ SECRET = 'secretsecret12'
 
 
 class DataPlaneTest(testtools.TestCase):
-    """One simulator for all tests of a class, names for each test."""
+    """Tests that share a simulator per class; each uses names of its own."""
 
     plane = None
     simulator = None
@@ -69,7 +69,7 @@ class DataPlaneTest(testtools.TestCase):
             volume_group={'ref': f'/volume_groups/{self.group["id"]}'})
 
     def new_host(self, name='h'):
-        """A host, and its initiator."""
+        """Make a host with one initiator; return both."""
         host = self.make('hosts', name=f'{self.name}-{name}', type='Linux')
         iqn = f'iqn.2026-01.org.example:{self.name}-{name}'
         self.make('host_iqns', iqn=iqn,
@@ -77,7 +77,7 @@ class DataPlaneTest(testtools.TestCase):
         return host, iscsi.Initiator(self.simulator, iqn)
 
     def map(self, volume=None, host=None, resource='volumes'):
-        """The mapping of a volume or view."""
+        """Map a volume or view; return the mapping."""
         return self.make('mappings', **{
             'host': {'ref': f'/hosts/{(host or self.host)["id"]}'},
             'volume': {'ref': f'/{resource}/'
@@ -99,7 +99,10 @@ class DataPlaneTest(testtools.TestCase):
         return found
 
     def assert_refused(self, initiator, lun, why=None):
-        """why: part of the message, if not that for strangers."""
+        """Check that an initiator cannot use a LUN.
+
+        :param why: part of the error; by default that for unknown initiators
+        """
         error = self.assertRaises(
             subprocess.CalledProcessError, initiator.io, lun, 'length')
         self.assertIn(why or self.plane.refusal, error.stderr)
@@ -125,7 +128,7 @@ class DataTests:
             lun, '-e', '1', '-c', '131'))
 
     def test_both_ways(self):
-        """What one side writes, the other reads."""
+        """The array reads what the initiator writes, and the reverse."""
         lun, number = self.map()['lun'], self.volume['id']
         session = self.session(lun)
         session.io('write -P 0x5a 1M 64k')
@@ -169,7 +172,7 @@ class DataTests:
             'volumes', number, 0, 65536))
 
     def test_clone(self):
-        """CLN-3: data of the snapshot, not of today."""
+        """CLN-3: the data of the snapshot, not the current data."""
         lun = self.map()['lun']
         self.initiator.io(lun, 'write -P 1 0 64k')
         snapshot = self.snapshot()
@@ -186,8 +189,8 @@ class DataTests:
     def test_snapshots_under_writing(self):
         """One point in time for both volumes, and no torn writes.
 
-        Each number is written to the first volume, and when that is done
-        to the second.
+        Each number is written to the first volume, and once that write has
+        completed to the second.
         """
         self.new_volume(name='v2')
         volumes = self.simulator.hits(
@@ -232,7 +235,7 @@ class DataTests:
                 self.assertIn('wrote 262144/262144', output)
 
     def test_growth(self):
-        """VOL-3: seen after a rescan, and who writes is not disturbed."""
+        """VOL-3: seen after a rescan; writes in progress are not disturbed."""
         lun, number = self.map()['lun'], self.volume['id']
         session, output = self.session(lun), ''
         for mib in range(65, 75):
@@ -260,7 +263,7 @@ class DataTests:
         self.assertEqual(2 * iscsi.MIB, self.allocated() - before)
 
     def allocated(self):
-        """Bytes that the contents occupy on the medium, slightly rounded."""
+        """Return the bytes that the contents occupy, rounded to MiB."""
         used = sum(path.stat().st_blocks * 512
                    for path in self.simulator.files())
         return round(used / iscsi.MIB) * iscsi.MIB
@@ -281,7 +284,7 @@ class DataTests:
 
 class TestTgtData(DataTests, DataPlaneTest):
     plane = iscsi.TGT
-    # tgtd closes the file for a moment: see "Limits of tgt" in the docs.
+    # tgtd closes the file briefly: see "Limits of tgt" in the docs.
     grows_under_writes = False
 
 
@@ -290,10 +293,10 @@ class TestLioData(DataTests, DataPlaneTest):
 
 
 class AccessTests:
-    """Who sees what, on each plane."""
+    """Which initiators can access which LUNs, on each data plane."""
 
     def test_unknown_initiator(self):
-        """Also one that is known, but has nothing mapped."""
+        """Nor may one that is known, but has nothing mapped, use the LUN."""
         lun = self.map()['lun']
         stranger = iscsi.Initiator(self.simulator, f'{self.initiator.iqn}x')
         _, idle = self.new_host('idle')
@@ -339,7 +342,7 @@ class AccessTests:
         plain.io(lun, 'read -P 1 0 64k')
 
     def test_two_portals(self):
-        """NET-1, NET-2: one target on all, as in SendTargets."""
+        """NET-1, NET-2: one target on all portals, as SendTargets reports."""
         lun = self.map()['lun']
         for number, portal in enumerate(self.simulator.portals, 1):
             found = self.initiator.luns(portal)
@@ -377,8 +380,8 @@ class AccessTests:
                 session.io(f'aio_write -P 1 {number}M 1M')
             self.simulator.call('DELETE', f'mappings/{record["id"]}')
             session.close()
-            # Each time: a target may queue a unit attention for each
-            # change, and qemu gives up after some.
+            # Used in each round: a target may queue a unit attention for
+            # each change, and qemu gives up after a few of them.
             self.assertIn('wrote 65536/65536', other.io('write -P 1 0 64k'))
         self.assertEqual(first, self.simulator.traces())
 
@@ -393,7 +396,7 @@ class AccessTests:
         self.assertIn('wrote 65536/65536', session.io('write -P 1 0 64k'))
 
     def test_one_volume_under_two_numbers(self):
-        """MAP-9: both are the same disk."""
+        """MAP-9: a volume may have different LUNs on two hosts."""
         lun = self.map()['lun']
         host, other = self.new_host('other')
         record = self.map(host=host)
@@ -407,15 +410,15 @@ class TestTgtAccess(AccessTests, DataPlaneTest):
     plane = iscsi.TGT
 
     def check_without_account(self, initiator, lun):
-        """It is required of every host."""
+        """Check that CHAP is required of every host."""
         self.assert_refused(initiator, lun, 'Authentication failure')
 
     def discovered(self, portal):
-        """The discovered portal."""
+        """Return the portals that SendTargets reports."""
         return [portal]
 
     def test_one_lun_map(self):
-        """Another disk has another number, on another host, too."""
+        """Different volumes have different LUNs, even on different hosts."""
         first = self.map()
         host, _ = self.new_host('other')
         second = self.map(self.new_volume(name='v2'), host)
@@ -426,14 +429,14 @@ class TestLioAccess(AccessTests, DataPlaneTest):
     plane = iscsi.LIO
 
     def check_without_account(self, initiator, lun):
-        """It is required of the hosts that have one."""
+        """Check that CHAP is required only of hosts with a profile."""
         initiator.io(lun, 'length')
 
     def discovered(self, portal):
         return self.simulator.portals
 
     def test_each_host_sees_its_own(self):
-        """MAP-2: the same number is another disk on another host."""
+        """MAP-2: the same LUN is a different volume on another host."""
         first = self.map()
         volume = self.new_volume(name='v2')
         host, other = self.new_host('other')
@@ -467,14 +470,14 @@ time.sleep(1000)
 
 
 class LifeTests:
-    """Starts and ends, each with its own simulator."""
+    """Start and end of the simulator; each test has its own."""
 
     def start(self):
         self.simulator.start()
         self.addCleanup(self.simulator.kill)
 
     def attached(self):
-        """A LUN, and an initiator that may use it."""
+        """Map a new volume; return its LUN and an initiator for it."""
         make = self.simulator.call
         group = make('POST', 'volume_groups', name='g', quota=0)
         volume = make(
@@ -497,7 +500,7 @@ class LifeTests:
         self.assertEqual([], self.simulator.traces())
 
     def test_sudden_end(self):
-        """The same bytes after kill -9; what others have is not touched."""
+        """The data survives kill -9; targets of others are not touched."""
         self.start()
         check_foreign = self.foreign()
         lun, initiator = self.attached()
@@ -514,7 +517,7 @@ class LifeTests:
         check_foreign()
 
     def test_target_that_ended(self):
-        """A new one is started automatically, and the host continues."""
+        """The target is restarted automatically, and the host continues."""
         self.start()
         lun, initiator = self.attached()
         session = self.session(lun, initiator)
@@ -533,7 +536,7 @@ class LifeTests:
         self.assertEqual([], self.simulator.traces())
 
     def test_tests_that_are_killed(self):
-        """Their processes end by themselves, and leave nothing."""
+        """The processes that they started end and leave nothing behind."""
         tests = subprocess.Popen(
             [sys.executable, '-c', _WAITING, self.plane.name,
              str(self.simulator.directory)],
@@ -562,7 +565,7 @@ class TestTgtLife(LifeTests, iscsi.SimulatorTest):
     plane = iscsi.TGT
 
     def foreign(self):
-        """A foreign tgtd."""
+        """Start a foreign tgtd; return a check that it still runs."""
         directory = self.useFixture(fixtures.TempDir()).path
         address = self.simulator.portals[0].replace('127.101', '127.103')
         process = subprocess.Popen(
@@ -590,7 +593,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
     plane = iscsi.LIO
 
     def foreign(self):
-        """A foreign target, without any disk."""
+        """Make a foreign target; return a check that it still exists."""
         group = iscsi.TARGETS / f'iqn.2026-01.org.example:{os.getpid()}' \
             / 'tpgt_1'
         group.mkdir(parents=True)
@@ -599,7 +602,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
         return lambda: self.assertTrue(group.exists())
 
     def check_after_kill(self):
-        """The kernel continues until the next start."""
+        """Check that the kernel keeps the target until the next start."""
         self.assertNotEqual([], self.simulator.traces())
 
     def end_target(self):
@@ -609,7 +612,7 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
                          'the target')
 
     def test_killed_while_writes_wait(self):
-        """As for a snapshot: the next start resumes them."""
+        """Writes suspended for a snapshot are resumed by the next start."""
         self.start()
         lun, initiator = self.attached()
         session = self.session(lun, initiator)

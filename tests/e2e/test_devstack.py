@@ -27,7 +27,7 @@ from tools.cloud import settings
 from tools.cloud import stack
 from tools.cloud import state
 
-# For Cinder to start, on a machine that is busy.
+# Seconds for Cinder to start on a busy machine.
 SECONDS = 120
 PORTALS = ('127.104.1.1', '127.104.1.2')
 
@@ -54,7 +54,11 @@ class CinderTest(harness.Case):
             self.stack.state / 'k2-sim-1' / 'control.password')
 
     def start_cinder(self):
-        """What takes a database, a message broker and keystone is ours."""
+        """Start Cinder with the plugin's cinder.conf.
+
+        Options for the database, the message broker and keystone come from a
+        file of the test.
+        """
         run = settings.Settings(
             harness.ROOT, self.stack.dest / 'cloud', settings.free_port(), 0,
             keep=True)
@@ -62,8 +66,8 @@ class CinderTest(harness.Case):
         run.cinder_conf.write_text(state.render_common(
             run, settings.BACKENDS, sys.prefix))
         log = run.log_dir / 'cinder.log'
-        # Secrets must be found by the plugin itself, as with services of
-        # DevStack.
+        # The plugin writes secrets to a file below HOME, where services of
+        # DevStack find it without an option.
         child = children.Child(
             'cinder', [sys.executable, '-m', 'tools.cloud.cinder_service',
                        '--config-file', str(self.stack.conf),
@@ -92,7 +96,7 @@ class CinderTest(harness.Case):
         self.assertEqual([], self.stack.left())
 
     def check_mappings(self, cinder):
-        """Each attachment is a mapping on the array, and serves data."""
+        """Check that each attachment has a mapping and can be used."""
         found = [cinder.attachments.show(item.id).connection_info
                  for item in cinder.attachments.list(detailed=True)]
         self.assertEqual(['fibre_channel', 'iscsi'], sorted(
@@ -113,7 +117,7 @@ class CinderTest(harness.Case):
 
 
 class TestNoArray(harness.Case, unittest.TestCase):
-    """The check of the plugin retries, as the driver does."""
+    """The plugin's check of an array, which is retried, as in the driver."""
 
     def test_an_array_that_is_not_there(self):
         path = self.stack.dest / 'password'

@@ -29,17 +29,17 @@ from tools.packages import dist
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SECONDS = 600
-# Names of distributions that only OpenStack has.
+# Names of distributions of OpenStack.
 _OPENSTACK = re.compile(
     r'^(oslo|cinder|os[-_]|pbr|taskflow|tooz|keystone|stevedore)')
 _COMMANDS = ('k2-sim', 'k2-sim-ctl')
-# It is written there, whatever the version of the driver is.
+# k2-sim has its own version number, independent of the driver's.
 _SIMULATOR = tomllib.loads(
     (ROOT / 'k2-sim' / 'pyproject.toml').read_text())['project']['version']
 
 
 def run(*command, **options):
-    """Run it; returns its output, which is also in the failure."""
+    """Run a command; return its output, or raise with it."""
     done = subprocess.run(
         [str(part) for part in command], stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=_SECONDS, **options)
@@ -49,9 +49,9 @@ def run(*command, **options):
 
 
 def old_wheel(folder):
-    """A cinder-k2 of before, which had the simulated array and its commands.
+    """Make a wheel like those of cinder-k2 that still included k2-sim.
 
-    Everything in it is played but for the names of its files.
+    Only the names of its files and commands are real.
     """
     path = folder / 'cinder_k2-0.0.1-py3-none-any.whl'
     info = 'cinder_k2-0.0.1.dist-info'
@@ -84,7 +84,7 @@ class DistributionsTest(unittest.TestCase):
         cls.simulator, = cls.folder.glob('k2_sim-*.whl')
 
     def environment(self):
-        """The programs of an empty environment."""
+        """Create an empty virtual environment; return its bin directory."""
         place = self.enterContext(tempfile.TemporaryDirectory())
         venv.create(place, with_pip=True)
         return pathlib.Path(place, 'bin')
@@ -120,7 +120,7 @@ class DistributionsTest(unittest.TestCase):
                               if name.startswith('k2-sim')])
 
     def test_reproducible(self):
-        """Another folder, a later time and another umask change no byte."""
+        """Folder, time and umask of the build make no difference."""
         self.addCleanup(os.umask, os.umask(0o077))
         self.assertEqual([], dist.check(dist.digests(self.built)))
 
@@ -141,7 +141,7 @@ class DistributionsTest(unittest.TestCase):
             self.assertEqual('>=3.10', about['Requires-Python'])
 
     def test_k2_sim_alone(self):
-        """Without any package of OpenStack."""
+        """It installs and runs without any package of OpenStack."""
         programs = self.environment()
         self.install(programs, self.simulator)
         found = run(programs / 'python', '-m', 'pip', 'list',
@@ -155,10 +155,10 @@ class DistributionsTest(unittest.TestCase):
             'echo "${K2_URL%:*}"'))
 
     def test_upgrade_in_place(self):
-        """The commands stay if the driver is upgraded before k2-sim comes.
+        """The commands stay if k2-sim is installed after the driver's upgrade.
 
-        The other way about pip removes them with the old driver, and they
-        have to be installed again.
+        In the opposite order pip removes them with the old driver, and
+        k2-sim has to be installed again.
         """
         programs = self.environment()
         old = old_wheel(self.folder)

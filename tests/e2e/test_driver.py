@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver's connection properties and an initiator, on data plane lio."""
+"""An initiator uses the driver's connection properties, on LIO."""
 
 from tests.functional import test_data_path
 from tests import iscsi

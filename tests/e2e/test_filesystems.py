@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Copies that share their blocks, on file systems that can do that."""
+"""Copies that share blocks, on file systems with reflinks."""
 
 from concurrent import futures
 import contextlib
@@ -28,10 +28,10 @@ import k2_sim
 from tests import iscsi
 
 MIB = 2 ** 20
-# The smallest that XFS takes.
+# mkfs.xfs requires at least 300 MiB.
 SIZE = 400 * MIB
 LIMIT = 240
-# The package of Debian that makes each kind.
+# The Debian package with mkfs of each type.
 PACKAGES = {'btrfs': 'btrfs-progs', 'xfs': 'xfsprogs'}
 
 
@@ -39,7 +39,7 @@ PACKAGES = {'btrfs': 'btrfs-progs', 'xfs': 'xfsprogs'}
 class TestReflink(testtools.TestCase):
 
     def mounted(self, kind):
-        """An empty file system of this kind, in a file."""
+        """Mount an empty file system of this type, in a file; return where."""
         program = shutil.which(f'mkfs.{kind}', path=f'{os.defpath}:/sbin')
         if program is None:
             self.skipTest(f'needs the package {PACKAGES[kind]}')
@@ -60,20 +60,20 @@ class TestReflink(testtools.TestCase):
         return place
 
     def used(self, place):
-        """Bytes that are taken of a file system."""
+        """Return the used bytes of a file system."""
         os.sync()
         status = os.statvfs(place)
         return (status.f_blocks - status.f_bfree) * status.f_frsize
 
     @ddt.data(*PACKAGES)
     def test_snapshot(self, kind):
-        """A copy takes no space, and each side changes independently."""
+        """A copy takes no space, and changes independently of its source."""
         place = self.mounted(kind)
         contents = k2_sim.Contents(place / 'content')
         data = os.urandom(64 * MIB)
         token = contents.clone('', 100 * MIB)
         contents.write(token, MIB, data)
-        # It would share blocks, too, and hide that the rest does not.
+        # The fallback may share blocks, too, and hide a failing FICLONE.
         self.useFixture(fixtures.MockPatch(
             'os.copy_file_range', side_effect=AssertionError))
         before = self.used(place)
@@ -92,7 +92,7 @@ class TestReflink(testtools.TestCase):
 
 
 class TestOwnFilesystem(testtools.TestCase):
-    """A Btrfs of its own, made on whatever the state is on."""
+    """The Btrfs that k2-sim creates in a file of its state directory."""
 
     def setUp(self):
         super().setUp()
@@ -104,7 +104,7 @@ class TestOwnFilesystem(testtools.TestCase):
         self.image = self.simulator.directory / 'content.btrfs'
 
     def start(self, with_btrfs=True):
-        """Start k2-sim; gives the volume that it has, 64 MiB."""
+        """Start k2-sim; return the id of its one volume, of 64 MiB."""
         if with_btrfs and not self.has_btrfs():
             self.skipTest('cannot mount a Btrfs here')
         self.simulator.start()
@@ -141,12 +141,12 @@ class TestOwnFilesystem(testtools.TestCase):
             capture_output=True, timeout=LIMIT).stdout
 
     def allocated(self):
-        """Bytes that the whole file system takes."""
+        """Return the bytes that the image of the file system occupies."""
         os.sync()
         return self.image.stat().st_blocks * 512
 
     def test_snapshot(self):
-        """Of a volume that a host writes to: it takes no space."""
+        """A snapshot of a volume in use takes no space."""
         volume = self.start()
         session = self.attached(volume)
         session.io('write -P 1 0 64M')
@@ -167,12 +167,12 @@ class TestOwnFilesystem(testtools.TestCase):
             'volumes', volume, 0, MIB)))
 
     def test_end(self):
-        """Nothing is mounted, and the data is there the next time."""
+        """Nothing stays mounted, and the data is there at the next start."""
         volume = self.start()
         self.simulator.write('volumes', volume, 0, b'a')
         self.assertNotEqual('', self.loop_devices())
         self.assertEqual((0, ''), self.simulator.stop())
-        # udev may still look at it.
+        # udev may still have the device open.
         iscsi.wait_until(lambda: not self.loop_devices(), 'the end')
         self.start()
         self.assertEqual(b'a', self.simulator.read('volumes', volume, 0, 1))
@@ -207,7 +207,7 @@ class TestOwnFilesystem(testtools.TestCase):
                            timeout=LIMIT)
 
     def test_files_of_before(self):
-        """They stay where they are, and k2-sim says what that means."""
+        """Existing files stay in place, and k2-sim prints the consequences."""
         (self.simulator.directory / 'content').mkdir(parents=True)
         self.start(with_btrfs=False)
         self.assertIn(
@@ -283,7 +283,7 @@ class TestOwnFilesystem(testtools.TestCase):
         self.assertNotIn('content', os.listdir(self.simulator.directory))
 
     def test_user_namespace(self):
-        """Nobody there may mount: it works, and says what that means."""
+        """k2-sim cannot mount there: it works, and prints the consequences."""
         plane = iscsi.Tgt()
         plane.wrapper = ['unshare', '--user', '--map-root-user']
         self.simulator.plane = plane

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A guest that boots, and all the ways in which it can end."""
+"""A guest that boots, and the ways in which it can end."""
 
 import contextlib
 import glob
@@ -48,7 +48,7 @@ class TestGuest(testtools.TestCase):
             lambda: f'left: {self.host() - before}'))
 
     def kernels(self):
-        """Ids of the processes of our guests; others may run, too."""
+        """Return the pids of this test's guests; others may run, too."""
         mark = f'uml_dir={self.temporary}/'.encode()
         found = []
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
@@ -59,7 +59,7 @@ class TestGuest(testtools.TestCase):
         return found
 
     def host(self):
-        """What a guest could leave on this machine."""
+        """Return everything that a guest could leave on this machine."""
         return {*os.listdir(self.temporary), *self.kernels(),
                 *glob.glob('/dev/shm/vm_file*'),
                 *(line for line in pathlib.Path('/proc/mounts').read_text()
@@ -72,7 +72,7 @@ class TestGuest(testtools.TestCase):
             time.sleep(0.05)
 
     def start(self, *command, seconds=LIMIT):
-        # Who runs the tests in the background lets them ignore Ctrl-C.
+        # A shell starts background jobs with SIGINT ignored.
         process = subprocess.Popen(
             [sys.executable, '-m', 'tools.guest', f'--seconds={seconds}',
              '--memory=512M', f'--out={self.out}', '--', *command],
@@ -85,13 +85,13 @@ class TestGuest(testtools.TestCase):
         return process
 
     def run_guest(self, *command, **options):
-        """Status, output, and complaints."""
+        """Run a command in a guest; return status, stdout and stderr."""
         process = self.start(*command, **options)
         output, error = process.communicate(timeout=LIMIT)
         return process.returncode, output, error
 
     def test_command(self):
-        """It is root, sees our files, and ours stay as they are."""
+        """It is root and sees the host's files, but cannot change them."""
         mark = pathlib.Path(self.temporary, 'mark')
         status, output, error = self.run_guest(
             'sh', '-c', f'id -u; pwd; echo {mark}; touch {mark} /etc/mark;'
@@ -104,9 +104,9 @@ class TestGuest(testtools.TestCase):
         self.assertIn('Linux version', (self.out / 'dmesg').read_text())
 
     def test_of_a_user(self):
-        """Users other than root boot one, too; all reach Debian's Python."""
+        """Users other than root boot one, too, with Debian's Python."""
         if os.geteuid():
-            self.skipTest('all tests here are those of a user')
+            self.skipTest('needs root; the other tests already run as a user')
         try:
             subprocess.run(['test', '-r', __file__], cwd=ROOT, check=True,
                            **USER)
@@ -150,7 +150,7 @@ class TestGuest(testtools.TestCase):
             self.assertEqual([], self.kernels())
 
     def test_killed(self):
-        """The next one removes the directory that stays."""
+        """The next guest removes the directory that is left."""
         process = self.booted()
         process.kill()
         process.communicate(timeout=LIMIT)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The services of tempest go when they are ended, whatever ends them."""
+"""No service is left when tools.tempest ends, however that happens."""
 
 import contextlib
 import os
@@ -32,11 +32,11 @@ class TestEnds(testtools.TestCase):
         if command.missing():
             self.skipTest(command.missing())
         self.temporary = self.useFixture(fixtures.TempDir()).path
-        # Tempest itself may run at the same time.
+        # Another run of tools.tempest may use the default directory.
         self.logs = self.useFixture(fixtures.TempDir()).path
 
     def start(self):
-        """Tempest, when its database is up."""
+        """Start tools.tempest; return the process once its database is up."""
         process = subprocess.Popen(
             [sys.executable, '-m', 'tools.tempest', '--logs', self.logs],
             text=True,
@@ -50,7 +50,7 @@ class TestEnds(testtools.TestCase):
         self.fail('it ended by itself')
 
     def working(self):
-        """Command lines, by process, of what works in its directory."""
+        """Return the command lines, by pid, of processes in its directory."""
         found = {}
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ class TestEnds(testtools.TestCase):
         return found
 
     def left(self):
-        """The same in short."""
+        """Return these command lines as text."""
         return [' '.join(words) for words in self.working().values()]
 
     def test_sigterm(self):
@@ -71,7 +71,7 @@ class TestEnds(testtools.TestCase):
         self.assertEqual(([], []), (self.left(), os.listdir(self.temporary)))
 
     def test_one_that_hangs(self):
-        """It cannot clean up: its processes and its directory go anyway."""
+        """Its processes and directory are removed although it cannot do so."""
         process = self.start()
         frozen, = [pid for pid, words in self.working().items()
                    if words[1:4] == ['-m', 'tools.tempest', command.INSIDE]]

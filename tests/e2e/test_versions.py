@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One version everywhere, in a clone with the tag of a release and without."""
+"""One version number everywhere, in clones with and without a release tag."""
 
 import ast
 import configparser
@@ -25,14 +25,14 @@ from tests.e2e import test_distributions
 
 ROOT = test_distributions.ROOT
 run = test_distributions.run
-# Prints what the pages are called after: Sphinx reads it from these files.
+# Prints the release that Sphinx reads from a conf.py.
 _DOCS = ('import runpy, sys\n'
          'print(runpy.run_path(sys.argv[1])["release"])')
 _PACKAGE = 'from cinder_k2 import version\nprint(version.version())'
 
 
 def _assigned(path, name):
-    """What a Python file assigns to a name, at any depth."""
+    """Return the value assigned to a name in a Python file, at any depth."""
     value, = [node.value for node in ast.walk(ast.parse(path.read_text()))
               if isinstance(node, ast.Assign)
               and ast.unparse(node.targets[0]) == name]
@@ -64,7 +64,7 @@ class VersionsTest(unittest.TestCase):
         return path
 
     def told(self, wheel):
-        """What each part says once the wheel is installed."""
+        """Install the wheel; return the version that each part reports."""
         venv.create(self.place / 'env', with_pip=True)
         programs = self.place / 'env' / 'bin'
         run(programs / 'python', '-m', 'pip', 'install', '--quiet',
@@ -75,7 +75,7 @@ class VersionsTest(unittest.TestCase):
             env={'PYTHONPATH': self.clone / 'juju-charm' / 'src'}))
         admin = run(programs / 'k2-admin', '--version').split()
         self.assertEqual('k2-admin', admin[0])
-        # Isolated: what is installed counts, not a build in this directory.
+        # -I: the installed package counts, not one in this directory.
         return {'wheel': wheel.name.split('-')[1], 'k2-admin': admin[1]} | {
             part: run(programs / 'python', '-I', '-c', *command).strip()
             for part, command in {
@@ -86,14 +86,14 @@ class VersionsTest(unittest.TestCase):
             }.items()}
 
     def test_tagged(self):
-        """Each says the name of the tag."""
+        """All parts report the version of the tag."""
         self.git('tag', '--annotate', self.release, '--message', 'release')
         told = self.told(self.wheel())
         self.assertEqual({self.release}, {*told.values()}, told)
         self.assertEqual(self.release, self.driver())
 
     def test_not_tagged(self):
-        """Each says the same build of the release to come."""
+        """All parts report the same development version of one release."""
         told = self.told(self.wheel())
         found, = {*told.values()}
         self.assertRegex(found, r'\.dev\d+$')
@@ -101,7 +101,7 @@ class VersionsTest(unittest.TestCase):
         self.assertEqual(self.release, self.driver())
 
     def test_after_a_release(self):
-        """No build has the number of the last release, or a lower one."""
+        """A build after a release needs a higher version in setup.cfg."""
         self.git('tag', '--annotate', self.release, '--message', 'release')
         self.git('commit', '--quiet', '--allow-empty', '--message', 'next')
         with self.assertRaisesRegex(AssertionError, 'target version'):
@@ -113,6 +113,6 @@ class VersionsTest(unittest.TestCase):
         self.assertIn(f'-{following}.dev1-', self.wheel().name)
 
     def driver(self):
-        """What the driver tells Cinder."""
+        """Return the version that the driver reports to Cinder."""
         return ast.literal_eval(_assigned(
             self.clone / 'cinder_k2' / 'driver' / 'base.py', 'VERSION'))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A Juju unit on this machine that leaves no trace of what it does."""
+"""A Juju unit on this machine, whose changes are discarded."""
 
 import json
 import os
@@ -20,7 +20,8 @@ import sys
 
 from tests.e2e import hook_tools
 
-# All that a charm may change; it sees this machine below its own changes.
+# The directories that a charm may change. An overlay on each of them shows it
+# this machine's files and keeps its changes apart.
 LAYERS = ('/etc', '/run', '/var')
 MOUNT = '''
 set -e
@@ -36,16 +37,16 @@ mkdir -p /etc/cinder
 echo ready
 exec cat
 '''
-# Played: a test must not install packages. All are there.
+# Mocks, as a test must not install packages: all seem to be installed.
 PROGRAMS = {'apt-get': 'exit 0', 'add-apt-repository': 'exit 0',
             'dpkg-query': 'printf installed'}
 NAME = 'cinder-k2/0'
-# Seconds for a hook.
+# Seconds that a hook may take.
 LIMIT = 240
 
 
 def missing():
-    """Why there can be no unit here, or an empty text."""
+    """Return why a unit cannot run here, or an empty text."""
     if os.geteuid():
         return 'a unit of Juju on this machine needs root'
     if not shutil.which('nsenter') or not shutil.which('unshare'):
@@ -56,16 +57,16 @@ def missing():
 class Unit:
     """A machine with a charm on it, and the model that the charm sees.
 
-    :ivar model: what tests/e2e/hook_tools.py reads and writes
+    :ivar model: the state that tests/e2e/hook_tools.py reads and writes
     """
 
     def __init__(self, directory, charm, prefix=sys.prefix):
         """Lay out a machine.
 
-        :param prefix: of the Python that has Cinder: on a real one /usr
-        :param directory: for its files; a file system that can be the upper
-            layer of an overlay
+        :param directory: for its files, on a file system that can be the
+            upper layer of an overlay
         :param charm: the directory of the unpacked charm
+        :param prefix: of the Python that has Cinder; /usr on a real unit
         """
         self.charm = charm
         self._prefix = prefix
@@ -95,11 +96,11 @@ class Unit:
             (self._bin / name).symlink_to(hook_tools.__file__)
 
     def close(self):
-        """Undo all that was done on the machine."""
+        """End the unit, which discards all its changes."""
         self._holder.communicate()
 
     def enter(self, *command, **variables):
-        """A command, as one that runs on the machine of the unit."""
+        """Return the command line that runs a command on the unit."""
         path = f'{self._bin}:{self._prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin'
         return ['nsenter', f'--mount=/proc/{self._holder.pid}/ns/mnt', '--',
                 'env', f'--chdir={self.charm}', f'PATH={path}',
@@ -107,7 +108,7 @@ class Unit:
                 *map(str, command)]
 
     def run(self, *command, **variables):
-        """Run a command on the machine; returns its output."""
+        """Run a command on the unit; return its output."""
         done = subprocess.run(self.enter(*command, **variables), text=True,
                               capture_output=True, timeout=LIMIT)
         if done.returncode:
@@ -115,7 +116,7 @@ class Unit:
         return done.stdout
 
     def hook(self, name, relation='', **variables):
-        """Have Juju run a hook of the charm, with its own dispatch.
+        """Run a hook of the charm through its dispatch, as Juju does.
 
         :param relation: its id, such as storage-backend:0
         """
@@ -130,7 +131,7 @@ class Unit:
         self._dispatch(f'hooks/{name}', variables)
 
     def act(self, name, **parameters):
-        """Have Juju run an action; returns its results."""
+        """Run an action as Juju does; return its results."""
         self.model.update(parameters=parameters, results={}, failure='')
         self._dispatch(f'actions/{name}', {'JUJU_ACTION_NAME': name})
         return self.model['results']
@@ -146,5 +147,5 @@ class Unit:
 
     @property
     def status(self):
-        """Word and message of the unit's status."""
+        """Return the name and the message of the unit's status."""
         return tuple(self.model['status'])

@@ -12,10 +12,10 @@
 
 """Faults at each step of each operation, through Cinder's own manager.
 
-Requests that are lost, refused or late, services that are killed, arrays and
-links that fail: each of these at each call of an operation, which makes these
-tests slow. Users' workflows are in ``tests.functional``, whose helpers these
-tests use; its import comes first, because it initializes Cinder.
+Requests are lost, refused or delayed, services are killed, arrays and links
+fail, each at every call of an operation, which makes these tests slow. Users'
+workflows are in ``tests.functional``, whose helpers these tests use; it is
+imported first, because it initializes Cinder.
 """
 
 import tests.functional  # noqa: F401

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Kills a service, or runs something, at a given call to an array."""
+"""Kill a service, or run something else, at a given call to an array."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ from cinder_k2.rest import transport
 
 
 class Killed(BaseException):
-    """The service ended here."""
+    """The service was killed here."""
 
 
 class Steps:
-    """Observes the driver's calls, and counts the relevant ones.
+    """Observes the driver's calls, and counts the steps among them.
 
-    These are the first one, and each that is the first after a write.
+    A step is the first call, and each call that is the first after a write.
 
-    :param here: which calls count, by their destination address
+    :param here: says for the base URL of a call whether it counts
     """
 
     def __init__(self, here: Callable[[str], bool] = bool) -> None:
@@ -41,7 +41,7 @@ class Steps:
 
     @contextlib.contextmanager
     def on(self, number: int, act: Callable[[], None]) -> Iterator[None]:
-        """Do something before the call of that number, counted from 0."""
+        """Run ``act`` before the step of that number, counted from 0."""
         send = transport.Transport.exchange
 
         def exchange(wire: Any, request: Any, *args: Any) -> Any:
@@ -57,14 +57,14 @@ class Steps:
 
 
 def no_undoing() -> Any:
-    """Disable undo: nothing undoes what a killed service has done."""
+    """Disable undo: nothing reverts the steps of a killed service."""
     return mock.patch('cinder_k2.flows.engine.Step.revert',
                       lambda *args, **kwargs: None)
 
 
 @contextlib.contextmanager
 def killed_at(number: int) -> Iterator[None]:
-    """Kill the service at a step. Nothing is undone, nothing gets through."""
+    """Kill the service at a step: no undo, and no further requests."""
     def kill() -> None:
         stack.enter_context(mock.patch.object(
             transport.Transport, 'exchange', autospec=True,

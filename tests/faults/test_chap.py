@@ -39,7 +39,7 @@ class FaultsTest(test_chap.ChapTestCase):
         super().setUp()
         self.ignore_call_budget()
 
-    # Each write fails once, whether it was carried out or not.
+    # Each write fails once, either before or after it was carried out.
     @ddt.data(*[(path, commit, status)
                 for path in ('host_auth_profiles', 'hosts', 'hosts/*',
                              'host_iqns', 'mappings')
@@ -59,7 +59,7 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assertEqual(1, len(self.profiles()))
 
     def test_a_lun_that_cannot_be_read(self) -> None:
-        """The whole host is removed again."""
+        """The failed attach removes the host that it created."""
         clone = self.backend.clone(self.volume)
         before = self.left()
         self.fault('status', 'GET', 'mappings', status=403)
@@ -82,7 +82,7 @@ class FaultsTest(test_chap.ChapTestCase):
     @ddt.unpack
     def test_killed(self, part: str, step: str, profiles: int, hosts: int
                     ) -> None:
-        """Before one of its writes; then a user attaches again."""
+        """The service is killed before a write; then a user attaches again."""
         driver = self.backend.driver
         kill = mock.patch.object(
             operator.attrgetter(part)(driver._arrays.active.array), step,
@@ -152,14 +152,14 @@ class FaultsTest(test_chap.ChapTestCase):
         self.assert_left(volumes=3, volume_groups=3)
 
     def test_a_password_that_others_kept_first(self) -> None:
-        """Locks do not prevent it, but the database decides."""
+        """Locks do not prevent that; the first one in the database wins."""
         self._others_keep('Kept-first-pass1')
         attachment = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, attachment)
         self.assertEqual(['Kept-first-pass1'], self.kept())
 
     def _others_keep(self, secret: str) -> None:
-        """Between reading the database and storing a password."""
+        """Store a password just before the driver stores its own."""
         secrets = self.backend.side.detach._chap.secrets
         generate = secrets.generate
 
@@ -176,7 +176,7 @@ class FaultsTest(test_chap.ChapTestCase):
     @ddt.data('driver_initiator_data_get',
               'driver_initiator_data_insert_by_key')
     def test_a_database_that_fails(self, method: str) -> None:
-        """Database errors quote the values to be stored."""
+        """Database errors quote the values to be stored: none is logged."""
         before, secrets = self.left(), []
 
         def fail(ctxt: context.RequestContext, *args: Any) -> None:

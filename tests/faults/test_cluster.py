@@ -31,7 +31,7 @@ from tests.functional import base
 from tests.functional import cinder_env
 
 PROGRAM = pathlib.Path(__file__).parent.parent / 'cluster_member.py'
-# An interpreter with another release of Cinder, for one of the members.
+# Optionally, an interpreter with another release for the second member.
 OTHER_PYTHON = os.environ.get('OTHER_PYTHON', sys.executable)
 GIB = 1 << 20
 
@@ -48,7 +48,7 @@ class Member:
         self.service: int | None = None
 
     def wait_until_up(self) -> None:
-        """Wait for the end of its start."""
+        """Wait until the service has started."""
         if self.service is None:
             self.service = self.line()['service']
 
@@ -59,7 +59,7 @@ class Member:
         self._process.stdin.flush()
 
     def line(self) -> Any:
-        """The next line, progress or reply."""
+        """Read the next line: a progress report or a reply."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -67,7 +67,7 @@ class Member:
         return json.loads(line)
 
     def end(self) -> Any:
-        """The reply to the command."""
+        """Wait for the reply to the command."""
         line = self.line()
         while 'progress' in line:
             line = self.line()
@@ -79,11 +79,11 @@ class Member:
         return self.end()
 
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Return whether the process is running."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Kill it at once."""
+        """Kill the process with SIGKILL."""
         atexit.unregister(self.kill)
         self._process.kill()
         self._process.communicate()
@@ -96,13 +96,13 @@ class Cluster:
         self._options = {'address': array.address, 'port': array.port,
                          'protocol': protocol, 'options': array.options()}
         self._state = cinder_env.temporary_directory()
-        # So that the tables need not be created.
+        # The copy saves creating the tables.
         shutil.copy(os.path.join(cinder_env.cinder().state, 'cinder.sqlite'),
                     self._state)
         self._members: dict[str, Member] = {}
 
     def members(self) -> list[Member]:
-        """Both; one that was killed is started again."""
+        """Return both members; one that was killed is started again."""
         for name, python in (('first', sys.executable),
                              ('second', OTHER_PYTHON)):
             if name not in self._members or (
@@ -115,26 +115,26 @@ class Cluster:
         return list(self._members.values())
 
     def locks(self) -> list[str]:
-        """Names of the driver's lock files."""
+        """Return the names of the driver's lock files."""
         files = os.listdir(os.path.join(self._state, 'coordination'))
         return [name for name in files if name.startswith('cinder-k2-')]
 
 
 @functools.cache
 def cluster(array: arrays.Served, protocol: str) -> Cluster:
-    """The cluster of this process on an array."""
+    """Return this process's cluster for an array, started on first use."""
     return Cluster(array, protocol)
 
 
 class ClusterTest(base.FunctionalTest):
     """Members that run random operations on the same volumes.
 
-    Only the driver keeps them apart on the array: Cinder's API does what it
-    does in a cloud, and everything else is separate for each process.
+    Only the driver's locks and database rows coordinate them: Cinder's API
+    behaves as in a cloud, and all else is separate for each process.
     """
 
     profile = 'sdp'
-    # For each of four threads.
+    # Operations of each of the four threads.
     steps = 20
 
     def setUp(self) -> None:
@@ -151,8 +151,8 @@ class ClusterTest(base.FunctionalTest):
             self.assertEqual([], result['failures'])
             done.update(result['done'])
         self.assertGreater(done.total() - done['too late'], self.steps, done)
-        # Two that detach from one host at once may each keep the mapping
-        # for the other.
+        # Two concurrent detaches from one host may each keep the mapping
+        # for the other one.
         for member in (self.first, self.second):
             member.do('reconcile')
         self.check_rows(self.first.do('rows'))
@@ -163,7 +163,7 @@ class ClusterTest(base.FunctionalTest):
 
     def test_all_meet_at_one_host(self) -> None:
         members = (self.first, self.second)
-        # So that attaches and detaches overlap.
+        # Make attaches and detaches overlap.
         self.array.control.set_latency(0.03)
         for member in members:
             member.begin('attach', 5)
@@ -198,16 +198,16 @@ class ClusterTest(base.FunctionalTest):
             self.assertEqual({'failures': []}, member.end())
 
     def check_nothing_is_left(self, *members: Member) -> None:
-        """Neither on the array nor in the directory of locks."""
+        """Check the array and the directory of locks."""
         self.assertNothingLeft()
-        # Hosts come back, so their locks stay.
+        # Locks of hosts stay, as hosts attach again.
         self.assertEqual([], [name for name in self.cluster.locks()
                               if not re.search('-(host|maps)-', name)])
         for member in members:
             self.assertEqual([], member.do('locks')['wrong'])
 
     def found(self, kind: str) -> Any:
-        """The users' objects of that type on the array."""
+        """Return the users' objects of that type on the array."""
         return self.array.control.leftovers().get(kind, [])
 
     def check_rows(self, rows: Any) -> None:
@@ -223,7 +223,7 @@ class ClusterTest(base.FunctionalTest):
     def _check_volumes(self, rows: Any,
                        marks: deferred_deletion.DeferredIds) -> None:
         made = [row for row in rows if row['ref']]
-        # The others were too late: their sources were gone.
+        # Creation of the others failed: their sources had been deleted.
         self.assertEqual(set(), {row['status'] for row in rows
                                  if row not in made} - {'error'})
         volumes = [v for v in self.found('volumes')
@@ -265,7 +265,7 @@ class ClusterTest(base.FunctionalTest):
 
 
 class OldArrayClusterTest(ClusterTest):
-    """Views instead of thin clones, over Fibre Channel."""
+    """The same with views instead of thin clones, over Fibre Channel."""
 
     profile = 'k2'
     protocol = 'fc'

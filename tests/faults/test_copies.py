@@ -52,7 +52,7 @@ class CopyFaultsTest(test_copies.DataTest):
         self.assertEqual(5 * 2, self.disks.total)
 
     def test_failures_leave_nothing(self) -> None:
-        """Whichever request fails, and when dd fails."""
+        """Each request in turn is refused; then dd fails."""
         snapshot = self.backend.create_snapshot(self.volume)
         before = self.left()
 
@@ -78,7 +78,7 @@ class CopyFaultsTest(test_copies.DataTest):
         self.assertEqual(before, self.left())
 
     def test_killed_while_copying(self) -> None:
-        """All leftovers are removed when the volume in error is deleted."""
+        """Deleting the volume in error removes all leftovers."""
         before = self.left()
 
         def killed(*_: Any, **__: Any) -> None:
@@ -97,7 +97,7 @@ class CopyFaultsTest(test_copies.DataTest):
 
 
 class InterruptedTest(test_copies.DataTest):
-    """Copies concurrent with other operations, or that end too early."""
+    """Copies that run with other operations, or end prematurely."""
 
     profile = 'sdp'
 
@@ -138,7 +138,7 @@ class InterruptedTest(test_copies.DataTest):
         self.assert_full(row)
 
     def test_killed_while_promoting_then_deleted(self) -> None:
-        """Volume, group, mappings: all are deleted with the volume."""
+        """The volume, group and mappings of the copy are deleted, too."""
         def killed(*_: Any, **__: Any) -> None:
             self.fault('status', '*', '*', status=403, times=None)
             raise OSError('killed')
@@ -168,7 +168,7 @@ class InterruptedTest(test_copies.DataTest):
         self.assertEqual(before, self.left())
 
     def test_dd_ends_with_its_time(self) -> None:
-        """Nothing may be unmapped while it writes."""
+        """dd is killed: nothing may be unmapped while it writes."""
         own = self.own('iscsi', k2_copy_timeout='1')
         volume = own.create_volume(1)
         folder = tempfile.TemporaryDirectory(prefix='cinder-k2-dd-')

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Failbacks that are interrupted or disturbed, and what is done then.
+"""Failbacks that are interrupted or disturbed, and the recovery from them.
 
-In all cases, no data is lost whose write was confirmed to a host.
+No write that was acknowledged to a host is ever lost.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class CuttingTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def killed_after(self, state: str, array: arrays.Served
                      ) -> Iterator[None]:
-        """Kill the service when an array has carried a command out."""
+        """Kill the service once an array has carried out a command."""
         command = replication.Replication.command_many
 
         def kill(this: Any, sessions: Any, wanted: str) -> Any:
@@ -65,7 +65,7 @@ class CuttingTest(test_failover.GroupsTest):
     @contextlib.contextmanager
     def meanwhile(self, number: int, act: Callable[[], Any]
                   ) -> Iterator[None]:
-        """Run something just after a replication snapshot was taken."""
+        """Run ``act`` just after the given round of replication snapshots."""
         take, taken = replication.Replication.take_snapshots, []
 
         def watch(this: Any, sessions: Any) -> Any:
@@ -119,7 +119,7 @@ class CutShortTest(CuttingTest):
         self.backend.detach(self.backend.attach(self.volume, self.host()))
 
     def test_failed_over_once_more_then(self) -> None:
-        """It is usable again, and data written then is never lost."""
+        """The volume is usable again, and data written then is never lost."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self.fails_over()
@@ -129,7 +129,7 @@ class CutShortTest(CuttingTest):
         self.assert_row(self.volume, 'error', 'available', self.secondary,
                         'what hosts wrote since')
         self.assertEqual('newest', self.read(self.volume))
-        # As the reason says.
+        # The recovery that the row's message describes.
         self.backend.retype(self.volume)
         self.backend.retype(self.volume, **replicated.REPLICATED)
         self.assertEqual('newest', self.read(self.volume))
@@ -139,7 +139,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('newest', self.read(self.volume))
 
     def test_replication_ends_then(self) -> None:
-        """There will be no failback any more, so hosts can attach it."""
+        """No failback can follow any more, so hosts can attach the volume."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self._assert_reserved()
@@ -148,7 +148,7 @@ class CutShortTest(CuttingTest):
         self.backend.detach(self.backend.attach(self.volume, self.host()))
 
     def test_reverted_then(self) -> None:
-        """Anything written to it would be lost."""
+        """A revert is refused: the failback would overwrite its result."""
         snapshot = self.backend.create_snapshot(self.volume)
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
@@ -161,7 +161,7 @@ class CutShortTest(CuttingTest):
         self.backend.delete_snapshot(snapshot)
 
     def test_a_host_is_just_getting_it(self) -> None:
-        """It was checked before, and is mapped after the row was reserved."""
+        """An attach that passed its check before the failback is refused."""
         side = self.backend.driver._arrays.of(self.volume)
         map_one = side.array.mappings.map
 
@@ -183,7 +183,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_the_primary_dies_when_all_is_home(self) -> None:
-        """Rows name the secondary, where the copy is closed: it is opened."""
+        """Rows still name the secondary: another failover reopens the copy."""
         with self.killed_after('in_sync', self.primary):
             self.backend.fail_back()
         with self.lost(self.primary):
@@ -197,14 +197,14 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_a_host_comes_during_the_last_copying(self) -> None:
-        """It is refused, because its writes would not be copied."""
+        """The attach is refused: its writes would not be copied."""
         with self.meanwhile(2, self._assert_reserved):
             self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('second', self.read(self.volume))
 
     def test_a_volume_is_deleted_meanwhile(self) -> None:
-        """The rows of the others are still right."""
+        """The rows of the other volumes are still correct."""
         self.fails_back()
         others = [self.replicated() for _ in range(2)]
         self.pass_time()
@@ -218,7 +218,7 @@ class CutShortTest(CuttingTest):
             self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_a_volume_is_deleted_before_cinder_has_saved(self) -> None:
-        """Cinder stops there, and no longer saves the groups."""
+        """Cinder fails before it saves groups; the driver has saved them."""
         self.fails_back()
         groups = [self.group(kind) for kind in (
             test_failover.REPLICATED_GROUP, test_failover.EACH_REPLICATED)]
@@ -241,7 +241,7 @@ class CutShortTest(CuttingTest):
                 self.assert_group(group, status, 'available')
 
     def test_the_secondary_is_lost_and_the_service_restarts(self) -> None:
-        """The back end fails back, with the data that is there."""
+        """The back end fails back; the volume waits for the secondary."""
         with self.lost(self.secondary):
             self.assertTrue(self.backend.restart())
             self.fails_back()
@@ -253,7 +253,7 @@ class CutShortTest(CuttingTest):
         self.assertEqual('second', self.read(self.volume))
 
     def test_one_of_two_cannot_be_detached(self) -> None:
-        """The other one fails back."""
+        """The other volume fails back."""
         self.backend.enable()
         other = self.replicated()
         self.backend.attach(other, self.host())
@@ -281,14 +281,14 @@ class GroupCutShortTest(CuttingTest):
             self.write(volume, 'second')
 
     def _assert_all(self, array: arrays.Served) -> None:
-        """The volumes have their latest data; hosts can attach them."""
+        """Check that the volumes have the latest data and can be attached."""
         for volume in self.members:
             self.assertIs(array, self.holder(volume))
             self.assertEqual('second', self.read(volume))
             self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_hosts_may_have_had_one_of_them_since(self) -> None:
-        """Another failover freed one row before its service was killed."""
+        """A second failover released one row before the service was killed."""
         with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         freed = self.members[1]
@@ -305,7 +305,7 @@ class GroupCutShortTest(CuttingTest):
         self.backend.disable_replication(self.group_row)
 
     def test_one_of_them_is_changed_meanwhile(self) -> None:
-        """None fails back without the other."""
+        """Neither volume fails back without the other."""
         def change() -> None:
             row = self.backend.volume(self.members[1].id)
             row.update({'provider_id': json.dumps(
@@ -326,7 +326,7 @@ class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
 
     def _at_each_step(self, act: Callable[[Any], Any], away: bool,
                       check: Callable[[Any], Any]) -> None:
-        """Repeat it afterwards; nothing is left in the end."""
+        """Kill an operation at each step, repeat it and check the result."""
         for number in itertools.count():
             group = self._written(away)
             died = False
@@ -355,7 +355,7 @@ class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
         return group
 
     def _set_free(self, group: Any) -> None:
-        """The operator's action where Cinder does nothing."""
+        """Reset states, as an operator does after a killed operation."""
         self.reset_states()
         row = self.backend.group(group.id)
         row.status = 'available'
@@ -384,7 +384,7 @@ class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
 
 
 class SplitGroupTest(test_failover.FailoverTest):
-    """Groups whose rows name two arrays."""
+    """Consistency groups whose rows name two arrays."""
 
     def test_it_is_left_alone(self) -> None:
         group = self.backend.create_group(
@@ -410,7 +410,7 @@ class SplitGroupTest(test_failover.FailoverTest):
             self.assertEqual('error', volume.replication_status)
             self.assertIn('in part', volume.replication_extended_status)
         self.assertEqual('newest', self.read(first))
-        # As the reason says.
+        # The recovery that the row's message describes.
         self.fails_over()
         first.refresh()
         self.assertEqual(away, first.provider_id)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""All units fail back, whatever happens at any call of the flow."""
+"""Failback flows with a killed service, a lost array or faults."""
 
 import contextlib
 import itertools
@@ -26,7 +26,7 @@ class FailBackTest(pair.AwayTest):
 
     @contextlib.contextmanager
     def at_call(self, number, act, when):
-        """Do something before or after a certain call to either array."""
+        """Run ``act`` before or after the call of that number."""
         pair.Wire.numbers = itertools.count(1)
 
         def watch(place):
@@ -49,7 +49,7 @@ class FailBackTest(pair.AwayTest):
 
     @ddt.data('before', 'after')
     def test_a_service_that_is_killed_at_every_call(self, when):
-        """The next call fails back everything; so do all later failovers."""
+        """The next failback completes everything, in every round."""
         self.slowly()
 
         def kill(place):
@@ -91,7 +91,7 @@ class FailBackTest(pair.AwayTest):
         self.assertEqual(name == 'one', 'do not attach it on' in reasons)
 
     def assert_truthful(self, outcomes):
-        """Each unit is where its outcome says."""
+        """Check that each unit is on the array that its outcome names."""
         for unit, one, two in zip(self.units, self.one.states(self.units),
                                   self.two.states(self.units)):
             outcome = outcomes[unit.key]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ending replication, with a fault at every single call of the flow."""
+"""Ending replication, with a fault at each call of the flow."""
 
 import contextlib
 
@@ -43,7 +43,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 @ddt.ddt
 class StatesTest(test_stop.States, pair.Tidy, pair.PairTest):
 
-    # These include the others.
+    # Stopping in these states passes through the other ones.
     @ddt.data('running', 'failed_over_there', 'taken_over', 'reversed',
               'going_back', 'gone_back')
     def test_killed_at_each_call(self, state):

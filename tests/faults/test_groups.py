@@ -36,7 +36,7 @@ class FaultsTest(test_groups.GroupsTest):
     keeps_budgets = False
 
     def each_fault(self, *places: str, times: int = 3) -> Any:
-        """Let each of some calls of these kinds fail, in turn."""
+        """Yield faults that refuse each of the first calls of these kinds."""
         for place in places:
             for after in range(times):
                 yield functools.partial(self.fault, 'status', *place.split(),
@@ -44,7 +44,7 @@ class FaultsTest(test_groups.GroupsTest):
 
     def attempt(self, fault: Any, operation: Any, *args: Any, **kwargs: Any
                 ) -> Any:
-        """The result; None when it failed, which is allowed."""
+        """Run an operation with a fault; return its result, or None."""
         fault()
         try:
             return operation(*args, **kwargs)
@@ -71,7 +71,7 @@ class FaultsTest(test_groups.GroupsTest):
             self.assert_members(group, *self.volumes)
 
     def test_a_note_of_clones_is_not_lost(self) -> None:
-        """Another service clones the volume that is being moved."""
+        """Another service clones the volume just before it is moved."""
         group = self.group(0)
         other = self.backend.create_volume(1)
         regroup_ = flows_groups.regroup
@@ -88,7 +88,7 @@ class FaultsTest(test_groups.GroupsTest):
         self.assert_rows_are_true()
 
     def test_a_move_back_that_fails_is_known(self) -> None:
-        """The row then shows where the volume is."""
+        """The row of the volume names the group that it is in."""
         group = self.group(1)
         other = self.backend.create_volume(1)
         self.fault('status', 'POST', 'volume_groups', status=403)
@@ -103,7 +103,7 @@ class FaultsTest(test_groups.GroupsTest):
         self.assert_left(volumes=2, volume_groups=1)
 
     def killed_while_moving(self, when: str) -> tuple[Any, Any]:
-        """A volume joins, another leaves, and the service is killed."""
+        """Kill the service while a volume joins and another one leaves."""
         group = self.group(1)
         other = self.backend.create_volume(1)
         with mock.patch.object(group_update.GroupUpdate, when, autospec=True,
@@ -124,7 +124,7 @@ class FaultsTest(test_groups.GroupsTest):
 
     @ddt.data('_drop_former', '_arrive')
     def test_killed_while_moving_and_used(self, when: str) -> None:
-        """The array is asked for its location."""
+        """The driver asks the array in which group the volume is."""
         group, other = self.killed_while_moving(when)
         self.assertIs(True, self.ids(other)['moving'])
         self.fill(other)
@@ -188,7 +188,7 @@ class FaultsTest(test_groups.GroupsTest):
         self.backend.update_group(source, remove=self.volumes)
 
     def attempt_killed(self, operation: Any, *args: Any) -> None:
-        """The service is killed on the way."""
+        """Run an operation in which the service is killed."""
         try:
             operation(*args)
         except (steps.Killed, backend.OperationFailed):

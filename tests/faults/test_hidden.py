@@ -22,12 +22,12 @@ from tests.functional import test_hidden
 
 
 class KilledTest(test_hidden.HiddenTest):
-    """Killed services, whose work others finish."""
+    """Killed services, whose work a later operation completes."""
 
     profile = 'sdp'
 
     def test_killed_after_the_clone_was_deleted(self) -> None:
-        """Cinder repeats a deletion that had started."""
+        """Cinder repeats the deletion, which then completes."""
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(self.volume)
         for path in ('snapshots/*', 'volumes/*', 'volume_groups/*'):
@@ -86,7 +86,7 @@ class KilledTest(test_hidden.HiddenTest):
         self.assertNothingLeft()
 
     def test_a_snapshot_that_a_killed_copy_reads(self) -> None:
-        """The reason says which volume to delete."""
+        """The error names the view, which has the id of the volume."""
         snapshot = self.backend.create_snapshot(self.volume)
         on_array = json.loads(snapshot.provider_id)['snapshot']
         view = self.view(on_array, 'cview-7')

@@ -37,9 +37,10 @@ Act = Callable[['FaultsTest', Any], Any]
 class Operation:
     """An operation on a volume.
 
-    |:ivar before: creates the volume, or prepares that of the last round
-    |:ivar act: the step that fails; returns the volume if it creates it |:ivar
-    again: the user's next action |:ivar good: checks the final state
+    :ivar before: creates the volume, or prepares that of the last round
+    :ivar act: the step that fails; returns the volume if it creates it
+    :ivar again: the user's next action
+    :ivar good: checks the final state
     """
 
     before: Act
@@ -128,7 +129,7 @@ OPERATIONS = {
 }
 
 
-# Cinder's calls to the driver for them.
+# The driver method that Cinder calls for each operation.
 METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
            'retype_on': 'retype', 'retype_off': 'retype',
            'extend': 'extend_volume', 'fail_over': 'failover_host',
@@ -142,7 +143,7 @@ class FaultsTest(replicated.ReplicatedTest):
     options = {'k2_retry_timeout': 20, 'k2_failback_timeout': 300}
 
     def assert_runs(self, row: Any, array: arrays.Served) -> None:
-        """A volume exists, complete, and replicated to the other array."""
+        """Check that a volume exists, complete and replicated."""
         self.assertIs(array, self.holder(row))
         self.assertEqual(('enabled', 'available'), (
             row.replication_status, row.status),
@@ -161,7 +162,7 @@ class FaultsTest(replicated.ReplicatedTest):
             if 'cv-' in volume['name']])
 
     def assert_plain(self, row: Any) -> None:
-        """A volume exists, complete, and nothing else."""
+        """Check that a volume exists, complete, and nothing else does."""
         row.refresh()
         self.assertEqual(('disabled', 'available'), (
             row.replication_status, row.status))
@@ -169,7 +170,7 @@ class FaultsTest(replicated.ReplicatedTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def assert_away(self, row: Any) -> None:
-        """A volume is on the other array, as are new ones."""
+        """Check that a volume is on the secondary, which is active."""
         self.assertIs(self.secondary, self.holder(row))
         self.assertEqual((FAILED_OVER, 'available'), (
             row.replication_status, row.status),
@@ -178,7 +179,7 @@ class FaultsTest(replicated.ReplicatedTest):
         self.assertEqual('up', self.backend.stats()['backend_state'])
 
     def come_home(self) -> None:
-        """For the next round."""
+        """Fail back and delete everything, for the next round."""
         if self.backend.service().active_backend_id:
             self.backend.fail_back()
         self.backend.enable()
@@ -186,14 +187,14 @@ class FaultsTest(replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def reset_states(self) -> None:
-        """The operator's action where Cinder does nothing."""
+        """Reset states, as an operator does after a killed operation."""
         for row in self.backend.volumes():
             if row.status not in ('available', 'error'):
                 row.update({'status': 'available', 'migration_status': None})
                 row.save()
 
     def tries(self, operation: Operation, volume: Any) -> BaseException | None:
-        """The result of an operation."""
+        """Run an operation; return its error, or None."""
         try:
             operation.act(self, volume)
         except (Exception, steps.Killed) as error:
@@ -201,7 +202,7 @@ class FaultsTest(replicated.ReplicatedTest):
         return None
 
     def goes_on(self, operation: Operation, volume: Any, case: str) -> None:
-        """The user repeats it; then everything must be right."""
+        """Repeat the operation as a user; then check the final state."""
         self.reset_states()
         rows = self.backend.volumes()
         volume = volume or (rows[0] if rows else None)
@@ -215,7 +216,7 @@ class FaultsTest(replicated.ReplicatedTest):
 
 @ddt.ddt
 class KilledTest(FaultsTest):
-    """At each step of an operation in turn."""
+    """The service is killed at each step of an operation in turn."""
 
     @ddt.data(*OPERATIONS)
     def test_at(self, name: str) -> None:
@@ -234,7 +235,7 @@ class KilledTest(FaultsTest):
 
     @ddt.data(*OPERATIONS)
     def test_at_the_end(self, name: str) -> None:
-        """Everything is done, and Cinder has not saved it yet."""
+        """The driver has done everything, but Cinder has not saved it yet."""
         operation = OPERATIONS[name]
         volume = operation.before(self, None)
         driver, method = self.backend.manager.driver, METHODS[name]
@@ -281,7 +282,7 @@ class NeverMadeTest(FaultsTest):
 
     @ddt.data(True, False)
     def test_a_snapshot(self, away: bool) -> None:
-        """Its volume may be on the other array by now, and can be deleted."""
+        """A snapshot without ids, whose volume may be on the other array."""
         volume = self.replicated()
         self.pass_time()
         if away:
@@ -305,7 +306,7 @@ class NeverMadeTest(FaultsTest):
         self.come_home()
 
     def test_the_primary_is_lost_with_it(self) -> None:
-        """The secondary has no leftovers; those of the primary are logged."""
+        """The log names leftovers on the primary; the secondary has none."""
         for number in itertools.count():
             with steps.killed_at(number):
                 error = self.tries(self._creation(replicated.REPLICATED),
@@ -330,7 +331,7 @@ class NeverMadeTest(FaultsTest):
 
     def _slow_sweep(self, *args: Any,
                     sweep: Callable[..., None] = replication.sweep) -> None:
-        """A lost array: it may take all the time of the operation."""
+        """Use up the deadline of the operation first, as a lost array may."""
         self.clock.sleep(self.options['k2_retry_timeout'])
         sweep(*args)
 
@@ -341,7 +342,7 @@ class NeverMadeTest(FaultsTest):
             act=lambda test, _: test.backend.create_volume(1, **specs))
 
 
-# How each call may fail once, without harm.
+# How each call may fail once without failing the operation.
 FAULTS = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
           'lost_reset': {'kind': 'reset', 'commit': 'after'},
           'early_500': {'kind': 'status', 'status': 500, 'commit': 'before'},
@@ -371,7 +372,7 @@ class LostRepliesTest(FaultsTest):
             self.come_home()
 
     def learn(self, operation: Operation) -> Any:
-        """The calls of an operation: array, method, pattern of the path."""
+        """Return the calls of an operation: array, method, path pattern."""
         volume = operation.before(self, None)
         every = (self.primary, self.secondary)
         for array in every:
@@ -401,7 +402,7 @@ class LostArrayTest(FaultsTest):
             if not lost:
                 break
             if error is None and name in ('delete', 'retype_off'):
-                # It ended on one side only, according to the log.
+                # It ended on one array only; the log names the leftovers.
                 self.clear(self.secondary, volume)
                 operation.good(self, volume)
                 continue

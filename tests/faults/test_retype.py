@@ -33,7 +33,7 @@ class KilledRetypes(test_replication_truth.TruthTest,
 
     def assert_true_when_killed(self, begin: dict[str, str], **specs: str
                                 ) -> None:
-        """At each step, and when only Cinder's save is missing."""
+        """Kill a retype at each step, and before Cinder saves its result."""
         number = 0
         while self.dies_in(steps.killed_at(number), begin, specs):
             number += 1
@@ -54,7 +54,7 @@ class KilledRetypes(test_replication_truth.TruthTest,
 
     def dies_in(self, kill: contextlib.AbstractContextManager[None],
                 begin: dict[str, str], specs: dict[str, str]) -> bool:
-        """Whether a retype was killed; checks that the rows are right then."""
+        """Check the row after a retype; return whether it was killed."""
         volume, died = self.backend.create_volume(**begin), True
         self.pass_time()
         with contextlib.suppress(steps.Killed), kill:
@@ -105,7 +105,13 @@ class KilledGroupCommandTest(groups.GroupsTest,
 
     def _has_a_way_out(self, number: int, begin: Callable[[Any], Any],
                        act: Callable[[Any], Any]) -> bool:
-        """The recovery in the guide: enable it again, then disable it."""
+        """Kill ``act`` at a step, and recover as the guide describes.
+
+        If the group may be replicated, replication is disabled; then it can
+        be enabled again.
+
+        :returns: whether the service was killed
+        """
         group = self.group(2, groups.EACH)
         begin(group)
         self.pass_time()

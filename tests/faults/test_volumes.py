@@ -44,7 +44,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 
 def _operations() -> dict[str, tuple[Act, Act]]:
-    """Name, preparation, and the operation on its result."""
+    """Return, by name, a preparation and the operation on its result."""
     def volume(test: base.FunctionalTest) -> Any:
         return test.backend.create_volume(1)
 
@@ -88,11 +88,11 @@ WITHOUT_SEQUENCES = ('lost_502', 'lost_reset', 'early_502', 'busy', 'empty',
 
 def _cases(operation: str, writes: int, kinds: Sequence[str]
            ) -> Iterator[tuple[int, str]]:
-    """Number of the write that goes wrong, and how.
+    """Yield the number of a write and the kind of its fault.
 
-    A lost reply for each write, and three other kinds: another three for
-    each operation, so that together they see them all. What a single write
-    makes of each is in the unit tests of ``rest``.
+    These are a lost reply for each write, and three of ``kinds``: different
+    ones for each operation, so that together the tests cover all kinds. The
+    unit tests of ``rest`` cover how a single write handles each of them.
     """
     yield from ((number, 'lost_502') for number in range(writes))
     first = 3 * list(OPERATIONS).index(operation)
@@ -102,7 +102,7 @@ def _cases(operation: str, writes: int, kinds: Sequence[str]
 
 @ddt.ddt
 class LostRepliesTest(base.FunctionalTest):
-    """A write fails; the operation succeeds, and only once."""
+    """A write fails once; the operation succeeds, without duplicates."""
     keeps_budgets = False
 
     @ddt.data(*OPERATIONS)
@@ -150,11 +150,11 @@ class LostRepliesTest(base.FunctionalTest):
 
 @ddt.ddt
 class RefusalsTest(base.FunctionalTest):
-    """One request of an operation is refused, whichever.
+    """Each request of an operation is refused in turn.
 
-    The operation may fail. Then Cinder's own cleanup, deleting and detaching,
-    must remove everything; and a failed attach, which Cinder never detaches,
-    must clean up by itself.
+    The operation may fail. Deleting and detaching must then remove
+    everything. A failed attach must clean up by itself, because Cinder never
+    detaches it.
     """
 
     @ddt.data(*OPERATIONS)
@@ -196,9 +196,9 @@ class RefusalsTest(base.FunctionalTest):
             self.assertEqual({}, self.left(), request)
 
     def _forget_idle_hosts(self) -> None:
-        """A host that could not be removed may stay, with a warning.
+        """Delete hosts that a warning reports as left on the array.
 
-        It has no volumes, and its next attach uses it again.
+        They have no volumes, and their next attach uses them again.
         """
         left = self.array.control.leftovers()
         if 'hosts' in left:
@@ -217,7 +217,7 @@ class OddArraysTest(base.FunctionalTest):
 
     @ddt.data('busy', 'reset', 'garbage')
     def test_for_good(self, kind: str) -> None:
-        """The operation fails, in time and clearly; nothing is left."""
+        """The operation fails in time with a clear error; nothing is left."""
         self.fault(kind, 'write', '*', times=9999, commit='before')
         before = self.clock.monotonic()
         failure = self.assertRaises(backend.OperationFailed,
@@ -235,7 +235,7 @@ class OddArraysTest(base.FunctionalTest):
 
     @ddt.data('before', 'after')
     def test_the_array_goes_away_during_a_create(self, commit: str) -> None:
-        """Leftovers are removed when Cinder deletes the volume."""
+        """Deleting the volume removes the leftovers."""
         for number in range(2):
             self._array_goes_away(number, commit)
             failure = self.assertRaises(backend.OperationFailed,
@@ -246,9 +246,9 @@ class OddArraysTest(base.FunctionalTest):
             self.assert_left(volumes=1, volume_groups=1)
 
     def _array_goes_away(self, number: int, commit: str) -> None:
-        """The calls after the first ``number`` fail permanently.
+        """Let all calls after the first ``number`` fail permanently.
 
-        With ``commit`` "after" the first of them is still carried out.
+        :param commit: ``after`` if the first of them is still carried out
         """
         if commit == 'after':
             self.fault('reset', '*', '*', after=number, commit='after')
@@ -281,7 +281,7 @@ class OddArraysTest(base.FunctionalTest):
             self.array.control.clear_faults()
             self.backend.force_detach(self.volume)
             self.assertEqual([], self._mappings())
-            # The leftovers must not break a later attach of that host.
+            # Leftovers must not break a later attach of that host.
             attachment = self.backend.attach(self.volume, connector)
             self.assertEqual(1, len(self._hosts()), f'after {number}')
             self.backend.detach(attachment)
@@ -328,7 +328,7 @@ class OddArraysTest(base.FunctionalTest):
         self.backend.delete_snapshot(snapshot)
         self.backend.delete_volume(self.backend.clone(self.volume))
         self.backend.delete_volume(self.volume)
-        # Remove them before the next test.
+        # The array removes them after a few reads.
         for _ in range(6):
             lingering = self.admin.list('snapshots')
         self.assertEqual([], lingering)
@@ -342,7 +342,7 @@ class OddArraysTest(base.FunctionalTest):
         """Section 14: where the sources disagree, both alternatives work."""
         self.backend.delete_volume(self.volume)
         for protocol in ('iscsi', 'fc'):
-            # What it learns of such an array is not for other tests.
+            # Verdicts on such an array must not affect other tests.
             self.own(protocol)
             self.switch(**behaviors)
             volume = self.backend.create_volume(1)

@@ -24,12 +24,12 @@ from tests.functional import replicated
 
 
 class WatchTest(replicated.ReplicatedTest):
-    """Sessions that the driver finds suspended, of volumes in no group."""
+    """Suspended sessions of volumes that are in no group."""
 
     def setUp(self) -> None:
         super().setUp()
         replication_monitor.TOLD.clear()
-        # A new monitor without a history.
+        # A new monitor, without a history.
         self.own(self.protocol, replication_device=self.device())
         self.volume = self.replicated()
         self.time_passes()
@@ -42,13 +42,13 @@ class WatchTest(replicated.ReplicatedTest):
         self.backend.manager._report_driver_status(self.backend.context)
 
     def state(self) -> str:
-        """That of the session on the primary."""
+        """Return the state of the session on the primary."""
         session, = self.admin.list('replication/sessions',
                                    name=f'ssn-{self.volume.id}')
         return str(session['state'])
 
     def command(self, array: Any, state: str) -> None:
-        """A command to a session by another user, or by a killed service."""
+        """Command a session as another user, or a killed service, did."""
         session, = array.admin.list('replication/sessions')
         array.admin.update('replication/sessions', session['id'],
                            name=session['name'], state=state)
@@ -81,7 +81,7 @@ class WatchTest(replicated.ReplicatedTest):
                            'Peer cannot be reached')
         self.assertEqual(1, len(self.errors()), str(self.errors()))
         self.assertIn(f'ssn-{self.volume.id}', self.errors()[0])
-        # No state but "ok" is known, so the array is asked; logged once.
+        # Only "ok" is known, so a resume is tried nevertheless; logged once.
         for words in ('cannot be resumed', 'is disconnected, not ok'):
             self.assertEqual(1, self.log.text().count(words), words)
         self.primary.control.restore_link()
@@ -124,14 +124,14 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual(1, self.log.text().count('is Connected, not ok'))
 
     def suspend(self, volume: Any) -> None:
-        """Do so with a volume's session."""
+        """Suspend the session of a volume."""
         session, = self.admin.list('replication/sessions',
                                    name=f'ssn-{volume.id}')
         self.admin.update('replication/sessions', session['id'],
                           name=session['name'], state='suspended')
 
     def test_one_of_many_is_tried(self) -> None:
-        """The array refuses all if the state means that the peer is lost."""
+        """If the link is reported as down, one resume is tried at a time."""
         volumes = [self.volume, self.replicated(), self.replicated()]
         self.primary.control.cut_link()
         self.look()
@@ -156,7 +156,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_replicated(self.volume)
 
     def test_suspended_without_a_reason(self) -> None:
-        """Like a service that is killed while it extends a volume."""
+        """As when a service was killed while it extended a volume."""
         self.command(self.primary, 'suspended')
         self.look()
         self.assertEqual('in_sync', self.state())
@@ -165,7 +165,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual(1, self.log.text().count('It is resumed.'))
 
     def test_an_extension_suspends_on_purpose(self) -> None:
-        """One that takes too long was killed."""
+        """An extend that takes too long is assumed to have been killed."""
         self.volume.status = 'extending'
         self.volume.save()
         self.command(self.primary, 'suspended')
@@ -184,7 +184,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', self.state())
 
     def test_the_peer_has_taken_over(self) -> None:
-        """Its data would be lost. The array refuses, but is not even asked."""
+        """A resume would lose the peer's data, so none is even sent."""
         self.command(self.secondary, 'failed_over')
         self.assertEqual('suspended', self.state())
         self.clear_journals()
@@ -214,7 +214,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', self.state())
 
     def test_others_deal_with_it(self) -> None:
-        """Replication is being ended, or a failback was interrupted."""
+        """The row shows that an operation is responsible for the session."""
         known = json.dumps(self.ids(self.volume), separators=(',', ':'))
         self.command(self.primary, 'suspended')
         for change in ({'replication_status': 'disabling'},
@@ -232,12 +232,12 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_replicated(self.volume)
 
     def _in_error(self) -> None:
-        """The row has an error, though the session runs."""
+        """Set the row to error, though the session runs."""
         self.volume.update({'replication_status': 'error'})
         self.volume.save()
 
     def test_nothing_is_set_right_while_a_failback_is_at_work(self) -> None:
-        """It may be about to save an error."""
+        """The failback may be about to save an error."""
         self._in_error()
         service = self.backend.service()
         for status, found in (('failing-over', 'error'),
@@ -297,7 +297,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assert_status('enabled')
 
     def test_the_peer_does_not_answer(self) -> None:
-        """Then it is unknown whether it took over."""
+        """Nothing is resumed: it is unknown whether the peer took over."""
         for times in (1, 2):
             self.command(self.primary, 'suspended')
             self.secondary.control.add_fault(
@@ -315,7 +315,7 @@ class WatchTest(replicated.ReplicatedTest):
             self.assert_status('enabled')
 
     def test_one_call(self) -> None:
-        """In addition to capacity and state; none to the peer."""
+        """The monitor adds one call to statistics, and none to the peer."""
         self.backend.stats()
         self.clear_journals()
         with self.assert_calls(3):

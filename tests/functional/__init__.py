@@ -13,19 +13,19 @@
 """The driver under Cinder's own manager, against the simulated array.
 
 Cinder chooses between native threads and eventlet when it is first imported,
-and needs its objects registered before most other imports; both is done here,
-before a module of the package can import Cinder.
+and most of its modules need its objects to be registered. Both are done here,
+before any module of this package imports Cinder.
 """
 
 import gc
 
 # Cinder and SQLAlchemy create many objects and few cycles. With the default of
-# 700 new objects, collections take up to a tenth of the time of tests.
+# 700 new objects, garbage collection takes up to a tenth of the test time.
 gc.set_threshold(20000, 20, 20)
 
-# Before Cinder: eventlet, which Cinder imports even on native threads, leaves
-# a copy of http.server whose threads are not threads.
-# Subscripts the standard queue, which eventlet's does not allow.
+# These precede Cinder, which imports eventlet even on native threads:
+# testtools subscripts queue.Queue, which eventlet's class does not allow,
+# and k2_sim must not get eventlet's copy of http.server, with green threads.
 import testtools  # noqa: E402,F401
 
 from tools.cloud import threads  # noqa: E402

@@ -13,8 +13,8 @@
 """One back end: cinder-volume's manager with our driver, and Cinder's API.
 
 Every operation goes through ``cinder.volume.api.API``, which sets the states
-of the rows, and the manager, which calls the driver. Between the two stands
-a direct call where a cloud has its message bus.
+of the rows, and the manager, which calls the driver. A direct call replaces
+the message bus between the two.
 """
 
 from collections.abc import Callable
@@ -42,11 +42,11 @@ from tests.functional import cloud
 DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'fc': 'cinder_k2.driver.K2FCDriver'}
 
-# A group type whose snapshots hold all volumes at one instant.
+# A group type with consistent snapshots.
 CONSISTENT = {'consistent_group_snapshot_enabled': '<is> True'}
 
-# Names of closed back ends are reused: Cinder permanently stores what it has
-# learned of a section of cinder.conf.
+# Names of closed back ends are reused, because Cinder never forgets a section
+# of cinder.conf that it has loaded.
 _numbers = itertools.count(1)
 _free_names: list[str] = []
 
@@ -54,8 +54,9 @@ _free_names: list[str] = []
 class OperationFailed(Exception):
     """An operation failed.
 
-    ``row`` is the object as the database has it now (None when it is gone),
-    ``cause`` what the manager raised, None where it only set a state.
+    :ivar row: the object's current row; None if it was deleted
+    :ivar status: the status of the row; ``gone`` without a row
+    :ivar cause: what the manager raised; None if it only set a status
     """
 
     def __init__(self, what: str, row: Any, cause: BaseException | None
@@ -68,10 +69,10 @@ class OperationFailed(Exception):
 
 
 class _Bus:
-    """Replaces the message bus: calls the manager at once.
+    """Replaces the message bus: calls the manager directly.
 
-    Casts store the manager's exception, like a cloud's log; calls raise it, as
-    the bus does.
+    A cast stores the manager's exception in ``errors``; a call raises it, as
+    on a message bus.
     """
 
     def __init__(self, manager: Any, pool: str, cluster: str | None) -> None:
@@ -125,7 +126,7 @@ class _Bus:
 
     def reimage(self, ctxt: Any, volume: Any, image_meta: Any,
                 **image_snap: Any) -> None:
-        """Cinder 24 has no ``image_snap``."""
+        """Reimage; Cinder 24 (2024.1) does not pass ``image_snap``."""
         self._cast(volume, 'reimage', ctxt, volume, image_meta,
                    *image_snap.values())
 
@@ -315,10 +316,10 @@ class Backend:
             self.manager.image_volume_cache.volume_api = self._api
 
     def start(self) -> bool:
-        """Start like cinder-volume; returns whether the back end is up.
+        """Start like cinder-volume; return whether the back end is up.
 
-        The manager's reports to the scheduler are stopped afterwards: they ask
-        for statistics at unpredictable times.
+        The manager's reports to the scheduler are disabled afterwards,
+        because they request statistics at unpredictable times.
         """
         self.manager.init_host(
             added_to_cluster=self._service.added_to_cluster,
@@ -330,7 +331,7 @@ class Backend:
         return bool(self.driver.initialized)
 
     def restart(self) -> bool:
-        """Restart cinder-volume; returns whether the back end is up."""
+        """Restart cinder-volume; return whether the back end is up."""
         self._load()
         return self.start()
 
@@ -364,7 +365,7 @@ class Backend:
         return self.driver._arrays.active
 
     def beat(self) -> None:
-        """Report to Cinder that the service is alive, as services do."""
+        """Count a report of the service, by which Cinder sees it alive."""
         row = objects.Service.get_by_args(self.context, self.host,
                                           'cinder-volume')
         row.report_count += 1
@@ -382,17 +383,17 @@ class Backend:
 
     def report(self) -> None:
         """Report that the service is up, which is valid for a minute."""
-        # Cinder supports one service in a process: the last that started.
+        # Cinder supports one service per process: the last one started.
         service.Service.service_id = self.service_id
         self._service.report_state()
 
     @property
     def pool(self) -> str:
-        """The host that rows of this back end name."""
+        """The host column of rows of this back end: host@section#pool."""
         return self._bus.pool
 
     def stats(self) -> dict[str, Any]:
-        """What the driver reports to the scheduler, fresh."""
+        """Return fresh statistics, as reported to the scheduler."""
         result: dict[str, Any] = self.driver.get_volume_stats(refresh=True)
         return result
 
@@ -401,11 +402,11 @@ class Backend:
     @metered
     def create_volume(self, size: int = 1, group: Any = None, **specs: str
                       ) -> Any:
-        """A new volume of ``size`` GiB; ``specs`` are extra specs.
+        """Create a volume of ``size`` GiB.
 
-        In the names of extra specs ``__`` stands for a colon.
-
-        :param group: a group to put it into
+        :param group: the group in which to create it
+        :param specs: extra specs; ``__`` in names stands for a colon
+        :raises OperationFailed: the volume is not available
         """
         return self._create(size, volume_type=self.volume_type(**specs),
                             **self._in_group(group))
@@ -416,7 +417,7 @@ class Backend:
     @metered
     def volume_from_snapshot(self, snapshot: Any, size: int | None = None,
                              group: Any = None, **specs: str) -> Any:
-        """A new volume from a snapshot, of its size if none is given."""
+        """Create a volume from a snapshot, by default of the same size."""
         return self._create(
             size or snapshot.volume_size, snapshot=snapshot,
             volume_type=self.volume_type(**specs) if specs or group else None,
@@ -425,7 +426,7 @@ class Backend:
     @metered
     def clone(self, volume: Any, size: int | None = None,
               group: Any = None, **specs: str) -> Any:
-        """A new volume from a volume, of its size if none is given."""
+        """Clone a volume, by default with the same size."""
         volume = self.volume(volume.id)
         return self._create(
             size or volume.size, source_volume=volume,
@@ -439,24 +440,24 @@ class Backend:
                              'available', volume.id)
 
     def volume(self, volume_id: str) -> Any:
-        """The current row of the volume."""
+        """Return the current row of a volume."""
         return objects.Volume.get_by_id(self.context, volume_id)
 
     def volumes(self) -> list[Any]:
-        """All volumes of this back end or its cluster, oldest first."""
+        """Return all volumes of this back end or its cluster, oldest first."""
         return list(objects.VolumeList.get_all(
             self.context, sort_keys=['created_at'], sort_dirs=['asc'],
             filters=self._ours))
 
     @metered
     def delete_volume(self, volume: Any, **kwargs: Any) -> None:
-        """Delete; raises OperationFailed when the row stays."""
+        """Delete a volume; raises OperationFailed if its row stays."""
         self._api.delete(self.context, self.volume(volume.id), **kwargs)
         self._gone('delete volume', self.volume, volume.id)
 
     @metered
     def extend_volume(self, volume: Any, size: int) -> Any:
-        """Grow to ``size`` GiB, attached or not."""
+        """Extend a volume to ``size`` GiB, attached or not."""
         volume = self.volume(volume.id)
         before = volume.status
         if before == 'in-use':
@@ -469,9 +470,10 @@ class Backend:
     @metered
     def migrate(self, volume: Any, to: 'Backend', *, force_copy: bool = False,
                 lock: bool = False) -> Any:
-        """Move to another back end.
+        """Migrate a volume to another back end.
 
-        An attached volume is still moving when this returns; nova moves it.
+        The migration of an attached volume is still in progress when this
+        returns; nova completes it.
         """
         volume = self.volume(volume.id)
         before = volume.status
@@ -483,11 +485,13 @@ class Backend:
     @metered
     def retype(self, volume: Any, policy: str = 'never',
                to: 'Backend | None' = None, **specs: str) -> Any:
-        """Change the type to one with these extra specs.
+        """Retype a volume to a type with these extra specs.
 
-        An attached volume that must move is still moving when this returns.
+        If an attached volume has to be migrated, the migration is still in
+        progress when this returns.
 
-        :param to: the back end that the type names, if not this
+        :param policy: the migration policy, ``never`` or ``on-demand``
+        :param to: the back end that the type names, by default this one
         """
         volume = self.volume(volume.id)
         before = volume.status
@@ -503,9 +507,10 @@ class Backend:
                              volume.id)
 
     def volume_type(self, **specs: str) -> Any:
-        """A volume type with these extra specs, created on first use.
+        """Return a volume type with these extra specs, created on first use.
 
-        ``encryption`` is no extra spec, but the provider, such as "luks".
+        ``encryption`` is not an extra spec, but the encryption provider, such
+        as "luks".
         """
         key = tuple(sorted(specs.items()))
         provider = specs.pop('encryption', None)
@@ -527,13 +532,13 @@ class Backend:
     @metered
     def volume_from_image(self, image: Any, size: int = 1, **specs: str
                           ) -> Any:
-        """A new volume with an image of Glance on it."""
+        """Create a volume from an image."""
         return self._create(size, image_id=image.id,
                             volume_type=self.volume_type(**specs))
 
     @metered
     def upload(self, volume: Any, disk_format: str) -> str:
-        """A new image from a volume, attached or not; its id."""
+        """Upload a volume, attached or not, to an image; return its id."""
         volume = self.volume(volume.id)
         before = volume.status
         image_id = self._api.copy_volume_to_image(
@@ -554,18 +559,18 @@ class Backend:
 
     @metered
     def create_snapshot(self, volume: Any) -> Any:
-        """A snapshot, also of an attached volume."""
+        """Create a snapshot of a volume, attached or not."""
         snapshot = self._api.create_snapshot_force(
             self.context, self.volume(volume.id), 'name', 'text')
         return self._outcome('create snapshot', self.snapshot(snapshot.id),
                              'available', snapshot.id)
 
     def snapshot(self, snapshot_id: str) -> Any:
-        """The current row of the snapshot."""
+        """Return the current row of a snapshot."""
         return objects.Snapshot.get_by_id(self.context, snapshot_id)
 
     def snapshots(self) -> list[Any]:
-        """All snapshots of this back end or its cluster, oldest first."""
+        """Return all snapshots of this back end or cluster, oldest first."""
         return list(objects.SnapshotList.get_all(self.context, self._ours))
 
     @property
@@ -576,7 +581,7 @@ class Backend:
 
     @metered
     def delete_snapshot(self, snapshot: Any) -> None:
-        """Delete; raises OperationFailed when the row stays."""
+        """Delete a snapshot; raises OperationFailed if its row stays."""
         self._api.delete_snapshot(
             self.context, self.snapshot(snapshot.id), force=True)
         self._gone('delete snapshot', self.snapshot, snapshot.id)
@@ -585,8 +590,8 @@ class Backend:
     def revert(self, volume: Any, snapshot: Any) -> Any:
         """Revert a volume to its snapshot.
 
-        Cinder's REST layer refuses it after an extend, which later layers
-        support.
+        Cinder's REST API refuses this after an extend, although the manager
+        supports it.
         """
         self._api.revert_to_snapshot(
             self.context, self.volume(volume.id), self.snapshot(snapshot.id))
@@ -597,10 +602,10 @@ class Backend:
 
     @metered
     def create_group(self, *types: Any, **specs: str) -> Any:
-        """A new group for volumes of these types, plain ones if none.
+        """Create a group for volumes of these types, by default a plain type.
 
-        :param specs: of its group type; with consistent snapshots if none is
-            given
+        :param specs: the specs of its group type; by default those for
+            consistent snapshots
         """
         group = self._group_api.create(
             self.context, 'name', 'text', self.group_type(**specs),
@@ -609,7 +614,7 @@ class Backend:
                              'available', group.id)
 
     def group_type(self, **specs: str) -> str:
-        """Id of a group type with these specs, created on first use."""
+        """Return the id of a group type with these specs, created once."""
         specs = specs or CONSISTENT
         key = tuple(sorted(specs.items()))
         if key not in self._group_types:
@@ -618,21 +623,21 @@ class Backend:
         return self._group_types[key]
 
     def group(self, group_id: str) -> Any:
-        """The current row of the group."""
+        """Return the current row of a group."""
         return objects.Group.get_by_id(self.context, group_id)
 
     def groups(self) -> list[Any]:
-        """All groups of this back end."""
+        """Return all groups of this back end."""
         return list(objects.GroupList.get_all(
             self.context, filters={'host': self._bus.pool}))
 
     def members(self, group: Any) -> list[Any]:
-        """The volumes of a group, oldest first."""
+        """Return the volumes of a group, oldest first."""
         return [v for v in self.volumes() if v.group_id == group.id]
 
     @metered
     def delete_group(self, group: Any) -> None:
-        """Delete with all volumes."""
+        """Delete a group with all its volumes."""
         self._group_api.delete(self.context, self.group(group.id),
                                delete_volumes=True)
         self._gone('delete group', self.group, group.id)
@@ -649,7 +654,7 @@ class Backend:
 
     @metered
     def group_from(self, source: Any) -> Any:
-        """A new group from a group or a group snapshot."""
+        """Create a group from a group or a group snapshot."""
         kind = ('source_group_id' if isinstance(source, objects.Group)
                 else 'group_snapshot_id')
         group = self._group_api.create_from_src(
@@ -659,7 +664,7 @@ class Backend:
 
     @metered
     def create_group_snapshot(self, group: Any) -> Any:
-        """A snapshot of all volumes of a group."""
+        """Create a snapshot of all volumes of a group."""
         made = self._group_api.create_group_snapshot(
             self.context, self.group(group.id), 'name', 'text')
         return self._outcome('create group snapshot',
@@ -667,17 +672,17 @@ class Backend:
                              made.id)
 
     def group_snapshot(self, group_snapshot_id: str) -> Any:
-        """The current row of the group snapshot."""
+        """Return the current row of a group snapshot."""
         return objects.GroupSnapshot.get_by_id(self.context,
                                                group_snapshot_id)
 
     def group_snapshots(self) -> list[Any]:
-        """All group snapshots of this back end."""
+        """Return all group snapshots of this back end."""
         return _snapshots_of(self.groups())
 
     @metered
     def delete_group_snapshot(self, group_snapshot: Any) -> None:
-        """Delete with its snapshots."""
+        """Delete a group snapshot with its snapshots."""
         self._group_api.delete_group_snapshot(
             self.context, self.group_snapshot(group_snapshot.id))
         self._gone('delete group snapshot', self.group_snapshot,
@@ -688,10 +693,11 @@ class Backend:
     @metered
     def attach(self, volume: Any, connector: dict[str, Any],
                instance: str | None = None) -> Any:
-        """Attach as nova does; ``connection_info`` has the properties.
+        """Attach a volume as nova does; return the attachment.
 
-        A second attachment of a volume needs the same ``instance`` (live
-        migration).
+        Its ``connection_info`` has the connection properties. A second
+        attachment needs the same ``instance`` (live migration), unless the
+        volume is multiattach.
         """
         attachment = self._api.attachment_create(
             self.context, self.volume(volume.id), instance,
@@ -699,7 +705,7 @@ class Backend:
         return self._complete(attachment)
 
     def _complete(self, attachment: Any) -> Any:
-        """The API's part when nova reports that the guest has it."""
+        """Complete an attachment, as nova does once the guest has it."""
         attachment.attach_status = 'attached'
         attachment.save()
         volume = self.volume(attachment.volume_id)
@@ -708,19 +714,19 @@ class Backend:
         return self.attachment(attachment.id)
 
     def attachment(self, attachment_id: str) -> Any:
-        """The current row of the attachment."""
+        """Return the current row of an attachment."""
         return objects.VolumeAttachment.get_by_id(self.context,
                                                   attachment_id)
 
     @metered
     def detach(self, attachment: Any) -> None:
-        """End one attachment."""
+        """Delete one attachment."""
         self._api.attachment_delete(self.context,
                                     self.attachment(attachment.id))
 
     @metered
     def force_detach(self, volume: Any) -> None:
-        """End all attachments without a connector, as an operator may."""
+        """End all attachments, without a connector, as an operator may."""
         volume = self.volume(volume.id)
         self._api.terminate_connection(self.context, volume, None,
                                        force=True)
@@ -766,12 +772,12 @@ class Backend:
 
     @metered
     def manageable(self, **page: Any) -> list[Any]:
-        """The array's volumes, as a page of Cinder's list."""
+        """Return Cinder's list of the array's volumes, as one page."""
         return self._manageable(self._api.get_manageable_volumes, page)
 
     @metered
     def manageable_snapshots(self, **page: Any) -> list[Any]:
-        """The array's snapshots, as a page of Cinder's list."""
+        """Return Cinder's list of the array's snapshots, as one page."""
         return self._manageable(self._api.get_manageable_snapshots, page)
 
     def _manageable(self, ask: Any, page: dict[str, Any]) -> list[Any]:
@@ -784,9 +790,9 @@ class Backend:
     # Cleanup
 
     def delete_everything(self) -> None:
-        """Delete all of the database's objects, in any order that works.
+        """Delete all objects of this back end, in any order that works.
 
-        Raises OperationFailed when an object cannot be deleted at all.
+        :raises OperationFailed: an object cannot be deleted
         """
         for volume in self.volumes():
             for attachment in volume.volume_attachment:
@@ -796,8 +802,8 @@ class Backend:
             failures = [f for f in map(self._try_to_delete, rows)
                         if f is not None]
             before, rows = rows, self._rows()
-            # A group whose deletion fails may have lost members on the array:
-            # Cinder keeps their rows.
+            # A failed deletion of a group may have deleted members on the
+            # array, although Cinder keeps their rows.
             idle = 0 if len(rows) < len(before) else idle + 1
         if rows:
             raise failures[0]
@@ -830,23 +836,23 @@ class Backend:
 
     @metered
     def fail_over(self, target: str | None = None) -> Any:
-        """"cinder failover-host"; the row of the service afterwards."""
+        """Run "cinder failover-host"; return the row of the service."""
         self._api.failover(self.context, None if self.cluster else self.host,
                            self.cluster, target)
         return self.service()
 
     def fail_back(self) -> Any:
-        """To the array of the back end's own options."""
+        """Fail the back end back to its primary."""
         return self.fail_over('default')
 
     def enable(self) -> None:
-        """"cinder service-enable": after a failover Cinder disables it."""
+        """Run "cinder service-enable": a failover disables the service."""
         row = self.service()
         row.update({'disabled': False, 'disabled_reason': None})
         row.save()
 
     def service(self) -> Any:
-        """The row of the service."""
+        """Return the row of the service."""
         return objects.Service.get_by_args(self.context, self.host,
                                            'cinder-volume')
 
@@ -879,22 +885,22 @@ class Backend:
         return row
 
     def replication_targets(self, group: Any) -> Any:
-        """Cinder's list for a group."""
+        """Return Cinder's list of replication targets for a group."""
         return self._group_api.list_replication_targets(
             self.context, self.group(group.id))['replication_targets']
 
     def is_settled(self) -> bool:
-        """Whether the service is in its initial state.
+        """Return whether the service is in its initial state.
 
-        It must not have given up capabilities of the array because of several
-        tests' faults: another test could not predict the number of calls.
+        That includes the verdicts: if faults of a test led to a refusal, the
+        number of calls would differ in later tests.
         """
         refused = self._verdicts('refused')
         return (self._condition() == self._at_first
                 and self._works.isdisjoint(refused))
 
     def _verdicts(self, state: str) -> frozenset[str]:
-        """Capabilities with this verdict in our service."""
+        """Return the capabilities with this verdict in the service."""
         if not (self.driver.initialized
                 and isinstance(self.driver, base.K2Driver)):
             return frozenset()
@@ -930,12 +936,11 @@ def _snapshots_of(groups: list[Any]) -> list[Any]:
 
 
 def _finish(manager: Any) -> None:
-    """Wait for what a manager of Cinder runs beside its operations."""
+    """Wait for the background tasks of a manager."""
     executor = getattr(manager, '_tpe', None)
     if executor is None:
         manager._tp.waitall()
         return
-    # But not, for most of a second, until idle threads notice that they are
-    # to end.
+    # Do not wait for idle threads to end, which takes most of a second.
     executor._work_queue.join()
     executor.shutdown(wait=False)

@@ -38,12 +38,12 @@ from tests.functional import lock_order
 _backends: dict[Any, backend.Backend] = {}
 _hosts = itertools.count(1)
 
-# Loggers that could reveal a secret are captured.
+# Loggers that could reveal a secret are captured at DEBUG.
 _CAREFUL = ('cinder_k2', 'urllib3', 'requests', 'cinder.volume.manager')
 
 
 class Log(logging.Handler):
-    """Everything that was logged, as text, and the relevant records."""
+    """All log lines as text, and the records of warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -57,15 +57,18 @@ class Log(logging.Handler):
             self.records.append(record)
 
     def text(self) -> str:
-        """All lines, tracebacks included."""
+        """Return all lines, including tracebacks."""
         return '\n'.join(self.lines)
 
     def errors_text(self) -> str:
-        """Log lines at warning level and above, with tracebacks."""
+        """Return the lines of warnings and errors, including tracebacks."""
         return '\n'.join(self.format(r) for r in self.records)
 
     def messages(self, level: int, logger: str = '') -> list[str]:
-        """Messages of one level or above from loggers of that prefix."""
+        """Return the messages of a level or above, but at least WARNING.
+
+        :param logger: the prefix of the loggers' names
+        """
         return [r.getMessage() for r in self.records
                 if r.levelno >= level and r.name.startswith(logger)]
 
@@ -78,7 +81,7 @@ BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
            # After a refusal, created objects are verified by name before they
            # are deleted (OBJ-7); without that it is 7.
            'attach': 8,
-           # With all leftovers of clones; test_budgets is strict.
+           # Including all that clones leave; test_budgets is stricter.
            'delete_volume': 24,
            'manage': 7, 'unmanage': 4, 'manage_snapshot': 4,
            'unmanage_snapshot': 0, 'manageable': 3,
@@ -93,8 +96,8 @@ BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
 def all_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     """Run a class of tests on both profiles, over both protocols.
 
-    The class itself is the one for iSCSI on a K2. Its ``feature`` is the
-    row of the support matrix that its tests stand for.
+    The class itself runs over iSCSI on a K2. Its ``feature`` is the row of
+    the support matrix that its tests cover.
     """
     return _also(cls, ('iscsi', 'sdp'), ('fc', 'k2'), ('fc', 'sdp'))
 
@@ -102,8 +105,8 @@ def all_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
 def pairwise_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     """Run a class of tests over iSCSI on a K2, and over FC on an SDP.
 
-    That is enough where profile and protocol are independent: both values of
-    each are covered, in half of the time.
+    That is sufficient if profile and protocol are independent: it covers
+    both values of each in half the time.
     """
     return _also(cls, ('fc', 'sdp'))
 
@@ -121,10 +124,10 @@ def _also(cls: type['FunctionalTest'], *others: tuple[str, str]
 class FunctionalTest(testtools.TestCase):
     """A test of the driver on a clean array and an empty database.
 
-    ``self.array`` is the array, ``self.backend`` the back end; ``use``
-    takes others. When a test ends, what Cinder still has is deleted through
-    Cinder, and then the array must be empty. All along, locks must be taken
-    in their order.
+    ``self.array`` is the array and ``self.backend`` the back end; ``use``
+    selects others. At the end of a test, all remaining objects are deleted
+    through Cinder; then the array must be empty. Throughout a test, locks
+    must be taken in the documented order.
     """
 
     profile = 'k2'
@@ -133,9 +136,9 @@ class FunctionalTest(testtools.TestCase):
     feature = ''
     # Whether services already know the array's capabilities.
     has_learned = True
-    # For tests of rows without ids, and others that pay for look-ups.
+    # False for tests of rows without ids, and others with more look-ups.
     keeps_budgets = True
-    # Time continues from test to test: they share back ends, which cache.
+    # Time continues across tests, because they share back ends with caches.
     _clock = clocks.SkippingClock()
 
     def setUp(self) -> None:
@@ -149,8 +152,8 @@ class FunctionalTest(testtools.TestCase):
             monotonic=lambda _: self.clock.monotonic())
         patch.start()
         self.addCleanup(patch.stop)
-        # Budgets apply to a back end with filled caches, even if the tests
-        # that share it are slow.
+        # Budgets assume filled caches; these never expire, however slow the
+        # tests are.
         contexts.enter(self, mock.patch.object(cache, '_LIFETIME', 1e9))
         cinder_env.cinder().forget_everything()
         self._lock_watch = lock_order.Watch()
@@ -176,10 +179,10 @@ class FunctionalTest(testtools.TestCase):
         return self.backend
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
-        """The shared back end on ``self.array``."""
+        """Return the shared back end on ``self.array``."""
         key = (self.array.port, protocol, *sorted(options.items()))
         if key in _backends:
-            # A test may restart it after another one had everything forgotten.
+            # A test may restart it after another one removed all verdicts.
             self._let_know()
         else:
             _backends[key] = self._started(
@@ -188,18 +191,15 @@ class FunctionalTest(testtools.TestCase):
         return _backends[key]
 
     def own(self, protocol: str, **options: Any) -> backend.Backend:
-        """Use a back end of its own for this test.
-
-        Its verdicts on the array are not shared.
-        """
+        """Use a separate back end for this test, with its own verdicts."""
         self.backend = self._started(self.new_backend(protocol, **options))
         self._used.append(self.backend)
         return self.backend
 
     def new_backend(self, protocol: str, **options: Any) -> backend.Backend:
-        """A back end on ``self.array`` that is not started.
+        """Return a back end on ``self.array`` that is not started.
 
-        Options replace the usual ones; None leaves one out.
+        :param options: replace the usual ones; None leaves one out
         """
         made = self._section(protocol, **options)
         self._own.append(made)
@@ -211,7 +211,7 @@ class FunctionalTest(testtools.TestCase):
 
     def learned(self, *served: arrays.Served, more: Iterable[str] = ()
                 ) -> None:
-        """Give services that start from now on the capabilities of arrays.
+        """Store verdicts on arrays for services that start from now on.
 
         :param more: additional capabilities
         """
@@ -247,7 +247,7 @@ class FunctionalTest(testtools.TestCase):
 
     def host(self, name: str | None = None, ports: int = 2, **more: Any
              ) -> dict[str, Any]:
-        """The connector of a compute host not used by an earlier test."""
+        """Return the connector of a compute host that no other test uses."""
         number = next(_hosts)
         return {'host': name or f'compute-{number}',
                 'ip': f'10.9.{number // 250}.{number % 250 + 1}',
@@ -261,14 +261,14 @@ class FunctionalTest(testtools.TestCase):
     # Calls
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
-        """Let the array misbehave; once, unless ``times`` says otherwise."""
+        """Inject a fault, once unless ``times`` is given."""
         self.ignore_call_budget()
         self.array.control.add_fault(
             {'kind': kind, 'method': method, 'path': path, 'times': 1,
              **more})
 
     def switch(self, **behaviors: Any) -> None:
-        """Choose the behavior of this test's array where arrays differ."""
+        """Set behaviors of the array for this test."""
         self.ignore_call_budget()
         control = self.array.control
         before = {name: control.behaviors()[name] for name in behaviors}
@@ -278,7 +278,10 @@ class FunctionalTest(testtools.TestCase):
     @contextlib.contextmanager
     def assert_calls(self, most: int, least: int | None = None
                      ) -> Iterator[None]:
-        """The block takes so many REST calls, from ``least`` to ``most``."""
+        """Check that the block takes ``least`` to ``most`` REST calls.
+
+        By default ``least`` equals ``most``.
+        """
         self.array.control.clear_journal()
         yield
         calls = self.calls()
@@ -288,7 +291,7 @@ class FunctionalTest(testtools.TestCase):
                         + '\n'.join(calls))
 
     def ignore_call_budget(self) -> None:
-        """Do not check the budgets of operations any more in this test."""
+        """Stop checking the budgets of operations in this test."""
         self._metered = False
 
     @contextlib.contextmanager
@@ -301,12 +304,12 @@ class FunctionalTest(testtools.TestCase):
             self._over_budget.append('\n  '.join([operation, *calls]))
 
     def calls(self) -> list[str]:
-        """Requests since the journal was last cleared, one line each."""
+        """Return the requests since the journal was cleared, one per line."""
         return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
                 for entry in self.array.control.journal()]
 
     def together(self, *tasks: Callable[[], Any]) -> list[Any]:
-        """Run concurrently; results or exceptions, in order."""
+        """Run tasks concurrently; return results or exceptions, in order."""
         self.ignore_call_budget()
         with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
             futures = [pool.submit(task) for task in tasks]
@@ -315,7 +318,7 @@ class FunctionalTest(testtools.TestCase):
     def reconcile(self, *services: backend.Backend) -> None:
         """Let one interval of reconciliation pass on back ends.
 
-        :param services: those of this test by default
+        :param services: by default the back end of this test
         """
         self.clock.reconcile(*(services or (self.backend,)))
 
@@ -342,7 +345,7 @@ class FunctionalTest(testtools.TestCase):
         return self.array.control.leftovers().get('mappings', [])
 
     def left(self) -> dict[str, int]:
-        """The number of users' objects of each type on the array."""
+        """Return the number of users' objects of each type on the array."""
         return {resource: len(objects) for resource, objects
                 in self.array.control.leftovers().items() if objects}
 
@@ -352,11 +355,11 @@ class FunctionalTest(testtools.TestCase):
                          str(self.array.control.leftovers()))
 
     def assertNothingLeft(self) -> None:
-        """The array has no object of any user."""
+        """Check that the array has no object of any user."""
         self.assert_left()
 
     def _calm(self) -> None:
-        """Reset the behavior of arrays."""
+        """Clear faults and latency of arrays."""
         self.array.control.clear_faults()
         self.array.control.set_latency(0)
 

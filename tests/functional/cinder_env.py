@@ -12,8 +12,8 @@
 
 """One Cinder for the whole test process: configuration, database, locks.
 
-Everything is real except the message bus, which stays inside the process, the
-scheduler, of which there is none, and quotas, which no driver sees.
+Everything is real except the message bus, which is within the process, the
+scheduler, which does not exist, and quotas, which do not concern drivers.
 """
 
 import atexit
@@ -42,7 +42,7 @@ from tools.releases import features
 
 CONF = cfg.CONF
 HOST = 'tester'
-# The path of this process's Cinder, if it is shared; see ``join``.
+# Arguments of this process's ``Cinder``, if it is shared; see ``join``.
 _place: dict[str, str] = {}
 PROJECT = 'a' * 32
 _DATABASE = 'cinder.sqlite'
@@ -74,7 +74,7 @@ _TABLES = ('image_volume_cache_entries', 'volume_glance_metadata',
            'snapshots', 'volume_metadata', 'volume_admin_metadata',
            'volumes', 'group_volume_type_mapping', 'group_snapshots',
            '"groups"', 'workers', 'messages', 'driver_initiator_data')
-# The columns with back ends and types.
+# Tables, and columns that refer to back ends or types.
 _PLACES = (('services', 'host'), ('clusters', 'name'))
 _TYPES = (('volume_type_extra_specs', 'volume_type_id'),
           ('encryption', 'volume_type_id'), ('volume_types', 'id'),
@@ -114,7 +114,7 @@ class Cinder:
         logging.register_options(CONF)
         CONF(['--config-file', self._config], project='cinder',
              version=version.version_string())
-        # The file keeps it: commits append.
+        # The journal mode is stored in the file: commits append to a log.
         with sqlite3.connect(os.path.join(self.state, _DATABASE)) as file:
             file.execute('PRAGMA journal_mode = WAL')
         database.begin_immediately(_engine())
@@ -129,7 +129,7 @@ class Cinder:
         CONF.reload_config_files()
 
     def context(self) -> Any:
-        """An administrator's request from a service (nova)."""
+        """Return the context of an administrator's request from nova."""
         return context.RequestContext(
             user_id='f' * 32, project_id=PROJECT, is_admin=True,
             overwrite=False, service_roles=['service'])
@@ -171,38 +171,40 @@ class Cinder:
 
 @functools.cache
 def cinder() -> Cinder:
-    """The process's Cinder, started on first use."""
+    """Return this process's Cinder, started on first use."""
     return Cinder(**_place)
 
 
 def join(state: str, host: str) -> None:
-    """Let the process share database and locks with others.
+    """Let this process share database and locks with others.
 
-    :param state: the directory of both
-    :param host: the host name that this process uses
+    It must be called before ``cinder``.
+
+    :param state: the directory of database and locks
+    :param host: the host name of this process
     """
     _place.update(state=state, host=host)
 
 
 def temporary_directory() -> str:
-    """A directory that lasts as long as the process."""
+    """Create a directory that is removed when the process ends."""
     path = tempfile.mkdtemp(prefix='cinder-k2-')
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 class _Pool(pool.QueuePool):
-    """As many connections as there are threads, kept open."""
+    """A pool without a limit, whose connections stay open."""
 
     def __init__(self, creator: Any, **kwargs: Any) -> None:
         super().__init__(creator, pool_size=0, **kwargs)
 
 
 def _engine() -> Any:
-    """Cinder's database engine, with connections that last.
+    """Return Cinder's database engine, with persistent connections.
 
-    For SQLite oslo.db opens a connection for each transaction, and lets the
-    thread sleep after each, which took a third of the time of all tests.
+    For SQLite, oslo.db opens a connection for each transaction and lets the
+    thread sleep after it, which took a third of the time of all tests.
     """
     features.database_api().main_context_manager.configure(
         thread_checkin=False)

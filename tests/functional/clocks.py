@@ -16,21 +16,21 @@ import time
 
 from tests.functional import backend
 
-# Seconds: the default of k2_reconciliation_interval.
+# The default of k2_reconciliation_interval, in seconds.
 INTERVAL = 600.0
 
 
 class SkippingClock:
     """A clock on which the driver's pauses take no time.
 
-    :param slept: seconds of earlier pauses
+    :param slept: seconds that were skipped before
     """
 
     def __init__(self, slept: float = 0.0) -> None:
         self.slept = slept
 
     def monotonic(self) -> float:
-        """The machine's clock and all pauses that were skipped."""
+        """Return the machine's clock plus all skipped pauses."""
         return time.monotonic() + self.slept
 
     def sleep(self, seconds: float) -> None:

@@ -12,9 +12,8 @@
 
 """Simulated parts of a cloud between back ends: bus, scheduler, nova.
 
-Managers find each other through ``Rpc``, which replaces Cinder's own as soon
-as this module is imported. As on a bus, each gets copies of the objects that
-it is sent.
+Managers call each other through ``Rpc``, which replaces Cinder's own class as
+soon as this module is imported. As on a bus, objects are passed as copies.
 """
 
 from collections.abc import Callable
@@ -42,26 +41,27 @@ _undelivered: list[Callable[[], None]] = []
 
 
 def backend_of(place: str) -> Any:
-    """The back end of a host, with or without pool."""
+    """Return the back end of a host, which may include the pool."""
     return backends[volume_utils.extract_host(place)]
 
 
 def deliver() -> None:
-    """Let managers process casts of others."""
+    """Process pending casts between managers."""
     while _undelivered:
         _undelivered.pop(0)()
 
 
 def named(name: str) -> Any:
-    """The back end with that volume_backend_name."""
+    """Return the back end with that volume_backend_name."""
     return next(b for b in backends.values() if b.name == name)
 
 
 class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
-    """Replaces Cinder's own class for managers.
+    """Replaces Cinder's RPC client for managers.
 
-    Managers wait for volumes to be created, so that is done at once; deletions
-    are left to ``deliver``. Other calls do not work: there is no bus.
+    Managers poll until a volume is created, so creations run at once;
+    deletions wait for ``deliver``. Methods that are not overridden do not
+    work, as there is no bus.
     """
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
         try:
             self._call(place, method, ctxt, *args)
         except Exception:
-            LOG.exception('Nobody hears of this from the bus.')
+            LOG.exception('A cast failed; its sender is not notified.')
 
 
 def _sent(ctxt: Any, value: Any) -> Any:
-    """A value as received over a bus."""
+    """Return a value as received over a message bus."""
     serializer = objects_base.CinderObjectSerializer()
     return serializer.deserialize_entity(
         ctxt, serializer.serialize_entity(ctxt, value))
@@ -134,7 +134,7 @@ rpcapi.VolumeAPI = Rpc
 
 
 def destination(backend: Any) -> dict[str, Any]:
-    """A back end as the scheduler describes it to a manager."""
+    """Describe a back end as the scheduler does to a manager."""
     state = host_manager.BackendState(backend.host, None)
     stats = copy.deepcopy(backend.driver.get_volume_stats())
     stats['timestamp'] = timeutils.utcnow()
@@ -147,10 +147,10 @@ def destination(backend: Any) -> dict[str, Any]:
 class Nova:
     """Nova's part in the migration of an attached volume.
 
-    Like nova, it takes the request at once and does the work later: in
+    Like nova, it accepts a request at once and carries it out later, in
     ``swap``.
 
-    :param disks: the data, see ``tests.functional.disks``
+    :param disks: the data, an object of ``tests.functional.disks.Disks``
     :param connector: connector properties of the compute host
     """
 
@@ -167,7 +167,7 @@ class Nova:
 
     def update_server_volume(self, context: Any, server_id: str,
                              src_volid: str, new_volume_id: str) -> None:
-        """Accept a request."""
+        """Accept a request to swap volumes."""
         self._requests.append((context, server_id, src_volid, new_volume_id))
 
     def swap(self, guest: Callable[[str], None] = lambda path: None) -> None:
@@ -183,7 +183,7 @@ class Nova:
             self._complete(old, new, error=False)
 
     def fail(self) -> None:
-        """Fail: guests cannot switch to their new volumes."""
+        """Fail all requests: guests keep their old volumes."""
         while self._requests:
             old, new, _, made = self._begin(*self._requests.pop())
             backend_of(old.host).api.roll_detaching(old._context, old)
@@ -192,7 +192,7 @@ class Nova:
 
     def _begin(self, context: Any, instance: str, old_id: str, new_id: str
                ) -> tuple[Any, Any, Any, Any]:
-        """Attach the new volume, too."""
+        """Attach the new volume; return volumes and attachments."""
         old, new = [objects.Volume.get_by_id(context, key)
                     for key in (old_id, new_id)]
         attached = next(row for row in old.volume_attachment
@@ -202,7 +202,7 @@ class Nova:
         return old, new, attached, made
 
     def _copy(self, source: Any, target: Any) -> None:
-        """What libvirt does while the guest runs."""
+        """Copy the data, as libvirt does while the guest runs."""
         subprocess.run(  # nosec B603 B607
             ['cp', '--sparse=always', self._path(source),
              self._path(target)], check=True)

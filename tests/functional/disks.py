@@ -12,15 +12,15 @@
 
 """A mock of the kernel's initiator, because there is no fabric.
 
-The simulated array keeps no data, and no session to it can be made. So volumes
-are sparse files here, one for each volume and each image in a snapshot or
-view. Everything up to the connection properties is real, and so is their
-interpretation: LUN and initiator are looked up in the array's mappings, as the
-array would do with a SCSI command. Snapshots, views, thin clones and restores
-of the array copy the files. A test thus sees whether the driver led Cinder to
-the right object with the right data in it.
+The simulated arrays of these tests have no data plane: they keep no data, and
+no host can log in. So a sparse file here represents each volume and each image
+in a snapshot or view. Everything up to the connection properties is real, and
+so is their interpretation: LUN and initiator are looked up in the array's
+mappings, as the array would do for a SCSI command. Snapshots, views, thin
+clones and restores of the array copy the files. Tests can thus check that the
+driver led Cinder to the right object with the right data.
 
-Not covered are logins, paths, CHAP, multipath, and caches of the kernel.
+Not covered are logins, paths, CHAP, multipath, and the kernel's caches.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ from os_brick import privileged
 from cinder_k2 import naming
 from tests.functional import base
 
-# dd and others truncate regular files, but not devices.
+# Wrappers: dd and other programs truncate regular files, but not devices.
 _PROGRAMS = os.path.join(os.path.dirname(__file__), 'programs')
 _PATH = os.environ['PATH']
 
@@ -55,26 +55,26 @@ class Native:
 
     @staticmethod
     def execute(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call it directly."""
+        """Call the method directly."""
         return method(*args, **kwargs)
 
     @staticmethod
     def Proxy(thing: Any) -> Any:  # noqa: N802
-        """Return it unchanged."""
+        """Return the object unchanged."""
         return thing
 
 
 class Disks:
-    """The data of some arrays, and one host that may connect to them.
+    """The data of some arrays, and one host that can connect to them.
 
     :param properties: connector properties of the host, see
         ``base.FunctionalTest.host``
     :param served: arrays of ``tests.arrays``
 
-    :ivar connected: files by path, and how often each is connected
-    :ivar most: maximum of concurrent connections
-    :ivar total: total of connections
-    :ivar problems: problems that a kernel would have had
+    :ivar connected: how many times each file is connected, by path
+    :ivar most: the maximum number of concurrent connections
+    :ivar total: the total number of connections
+    :ivar problems: errors that a real kernel would have had
     """
 
     def __init__(self, properties: dict[str, Any], *served: Any) -> None:
@@ -109,7 +109,7 @@ class Disks:
             testcase.addCleanup(files.stop)
 
     def set_scale(self, scale: int) -> None:
-        """Let files be smaller by a factor, for tests that read all."""
+        """Make files smaller by a factor, for tests that read all data."""
         for files in self._files:
             files.set_scale(scale)
 
@@ -122,28 +122,28 @@ class Disks:
     # Data
 
     def write(self, what: Any, offset: int, data: bytes) -> None:
-        """Write to a volume; ``what`` is as for ``path``."""
+        """Write to a volume, given as for ``path``."""
         with open(self.path(what), 'r+b') as stream:
             stream.seek(offset)
             stream.write(data)
 
     def read(self, what: Any, offset: int, length: int) -> bytes:
-        """Read from a volume or an image; ``what`` is as for ``path``."""
+        """Read from a volume or an image, given as for ``path``."""
         with open(self.path(what), 'rb') as stream:
             stream.seek(offset)
             return stream.read(length)
 
     def path(self, what: Any, number: int = 0) -> str:
-        """The file of a volume or of an image in a snapshot or view.
+        """Return the file of a volume, or of an image in a snapshot or view.
 
-        :param what: a row of Cinder's (volume or snapshot), a reference such
-            as "/volumes/3", or a row or reply of the array with its scsi_sn
-        :param number: which of the arrays
+        :param what: a row of Cinder (volume or snapshot), a reference such
+            as "/volumes/3", or an object of the array with its scsi_sn
+        :param number: the index of the array
         """
         return _path(self._files[number], what)
 
     def rekeyed(self) -> list[str]:
-        """Calls of cryptsetup, see its mock, in order."""
+        """Return the words that the mock of cryptsetup logged, in order."""
         try:
             with open(os.path.join(self._folder, 'cryptsetup'),
                       encoding='utf-8') as stream:
@@ -155,11 +155,12 @@ class Disks:
 
     def find(self, data: dict[str, Any],
              host: dict[str, Any] | None = None) -> str:
-        """The file that connection properties lead a host to.
+        """Return the file to which connection properties lead a host.
 
         :param data: such as ``connection_info`` of an attachment
-        :param host: its connector properties; this host's if not given
-        :raises VolumeDeviceNotFound: no array shows the host such a LUN
+        :param host: its connector properties; by default those of this host
+        :raises VolumeDeviceNotFound: not exactly one array maps such a LUN to
+            the host
         """
         _check_lists(data)
         paths = [files.find(dict(data), host or self.properties)
@@ -172,7 +173,7 @@ class Disks:
         return found[0]
 
     def connect(self, data: dict[str, Any]) -> str:
-        """Connect; returns the path."""
+        """Connect a LUN; return the path of its file."""
         path = self.find(data)
         with self._lock:
             self.connected[path] = self.connected.get(path, 0) + 1
@@ -181,7 +182,7 @@ class Disks:
         return path
 
     def disconnect(self, data: dict[str, Any], path: str) -> None:
-        """Disconnect; the array must still show the LUN, to be flushed."""
+        """Disconnect a LUN, which must still be mapped to be flushed."""
         try:
             if self.find(data) != path:
                 self.problems.append(f'another object is at LUN {data}')
@@ -194,9 +195,9 @@ class Disks:
 
 
 class Connector(iscsi.ISCSIConnector):
-    """The result of os-brick's factory.
+    """Replaces os-brick's connectors, for Fibre Channel, too.
 
-    For Fibre Channel, too: Cinder asks whether it is one of the two before
+    It is a subclass because Cinder checks for an iSCSI or FC connector before
     it changes the key of an encrypted volume.
     """
 
@@ -212,29 +213,29 @@ class Connector(iscsi.ISCSIConnector):
     def disconnect_volume(self, connection_properties: dict[str, Any],
                           device_info: Any, force: bool = False,
                           ignore_errors: bool = False) -> None:
-        """Disconnect; os-brick finds the path itself without device."""
+        """Disconnect; without a device, find the path as os-brick does."""
         path = (device_info or {}).get('path') or self._disks.find(
             connection_properties)
         self._disks.disconnect(connection_properties, path)
 
     def check_valid_device(self, path: str, run_as_root: bool = True) -> bool:
-        """Whether the path can be read."""
+        """Return whether the path can be read."""
         return stat.S_ISREG(os.stat(path).st_mode)
 
     def extend_volume(self, connection_properties: dict[str, Any]) -> int:
-        """Look at the size again; in bytes."""
+        """Return the current size in bytes."""
         return os.stat(self._disks.find(connection_properties)).st_size
 
 
 class DisksTest(base.FunctionalTest):
-    """A test with data: ``self.disks`` is what is connected here."""
+    """A test with data; ``self.disks`` has the disks of this host."""
 
     def setUp(self) -> None:
         super().setUp()
         self.disks = self.install_disks(self.array)
 
     def install_disks(self, *served: Any) -> Disks:
-        """Disks of some arrays; a test that ``use``s another asks again."""
+        """Install disks of some arrays; repeat this for other arrays."""
         disks = Disks(self.host('cinder-host'), *served)
         disks.install(self)
         self.addCleanup(self._check_disks, disks)
@@ -246,7 +247,7 @@ class DisksTest(base.FunctionalTest):
 
 
 def _check_lists(data: dict[str, Any]) -> None:
-    """Lists for multipath must agree with the single values.
+    """Check that the lists for multipath agree with the single values.
 
     The in-tree driver returns no lists.
     """
@@ -263,7 +264,7 @@ def _check_lists(data: dict[str, Any]) -> None:
 
 
 def _path(files: Any, what: Any) -> Any:
-    """The file of an object; ``what`` is as for ``Disks.path``."""
+    """Return the file of an object, given as for ``Disks.path``."""
     if isinstance(what, str):
         return files.path_of(what)
     if isinstance(what, dict):

@@ -12,9 +12,9 @@
 
 """A mock of LUKS, because there is no device mapper here.
 
-Everything else of an encrypted volume is real: its type, the key manager, the
-delivery of the key to os-brick. A volume has LUKS's magic number and, after
-space for a header, data that is XORed with one byte of the key.
+Everything else about an encrypted volume is real: its type, the key manager
+and how the key reaches os-brick. A volume has the magic number of LUKS and,
+after space for a header, data that is XORed with the first byte of the key.
 """
 
 import os
@@ -36,7 +36,7 @@ def install(testcase: Any) -> None:
 
 
 class Encryptor:
-    """Shows the plain data instead of the device."""
+    """Replaces the device by a file with the decrypted data."""
 
     def __init__(self, root_helper: str, connection_info: dict[str, Any],
                  keymgr: Any, execute: Any = None, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class Encryptor:
         self._keys = keymgr
 
     def attach_volume(self, context: Any, **kwargs: Any) -> None:
-        """Open; a device that is not encrypted is formatted first."""
+        """Decrypt a device; one that is not encrypted is formatted."""
         key = self._keys.get(context, kwargs['encryption_key_id'])
         os.rename(self._device, self._hidden)
         size = os.stat(self._hidden).st_size
@@ -59,7 +59,7 @@ class Encryptor:
                 cipher.write(_MAGIC)
 
     def detach_volume(self, **kwargs: Any) -> None:
-        """Close: write the data to the device."""
+        """Encrypt the data and write it to the device."""
         key = self._keys.get(mock.sentinel.context,
                              kwargs['encryption_key_id'])
         with open(self._device, 'rb') as plain, \
@@ -69,7 +69,7 @@ class Encryptor:
 
 
 def _change(source: Any, target: Any, shift: int, key: Any) -> None:
-    """Copy data, transformed with the key, to another file."""
+    """Copy data to another file, shifted and XORed with the key."""
     table = bytes(n ^ key.get_encoded()[0] for n in range(256))
     begin, end = max(0, -shift), source.seek(0, os.SEEK_END)
     while begin < end:

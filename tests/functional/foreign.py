@@ -12,8 +12,8 @@
 
 """A back end of another vendor: volumes are files of this machine.
 
-Like many drivers it stores the path of a volume in ``provider_location``, and
-ignores provider_id.
+Like many drivers, it stores the location of a volume in ``provider_location``
+and ignores provider_id.
 """
 
 import os
@@ -29,7 +29,7 @@ from tests.functional import disks
 
 @interface.volumedriver
 class FileDriver(driver.VolumeDriver):
-    """Only what a migration needs."""
+    """Implements only what migrations need."""
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'None'
@@ -84,10 +84,10 @@ class Disks(disks.Disks):
 
     def find(self, data: dict[str, Any],
              host: dict[str, Any] | None = None) -> str:
-        """The file that connection properties lead a host to."""
+        """Return the file to which connection properties lead a host."""
         return data.get('device_path') or super().find(data, host)
 
 
 def files() -> list[str]:
-    """The existing volumes."""
+    """Return the file names of the existing volumes."""
     return os.listdir(FileDriver.folder.name)

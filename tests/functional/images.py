@@ -34,7 +34,7 @@ _PROGRAM = pathlib.Path(__file__).parents[1] / 'glance_server.py'
 
 
 class Glance:
-    """A Glance in its own process, for the lifetime of this one."""
+    """A Glance in a separate process, which ends with this one."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix='cinder-k2-glance-')
@@ -52,14 +52,14 @@ class Glance:
         self.images = glanceclient.Client('2', self.url).images
 
 
-# Before 2026.2 Cinder cannot upload a volume whose image had core properties
-# only.
+# Before 2026.2, Cinder cannot upload a volume whose image had no custom
+# properties.
 _CUSTOM = {'os_distro': 'none'}
 
 
 @functools.cache
 def glance() -> Glance:
-    """The process's Glance, started on first use."""
+    """Return this process's Glance, started on first use."""
     return Glance()
 
 
@@ -79,7 +79,7 @@ class ImagesTest(disks.DisksTest):
                 ('cinder_internal_tenant_user_id', 'c' * 32)):
             cfg.CONF.set_override(name, value)
             self.addCleanup(cfg.CONF.clear_override, name)
-        # Each limit costs a start of Python, and there are many.
+        # Setting limits starts another Python for each of many commands.
         patch = mock.patch.object(processutils, 'ProcessLimits',
                                   lambda **_: None)
         patch.start()
@@ -87,7 +87,7 @@ class ImagesTest(disks.DisksTest):
 
     def image(self, data: bytes, disk_format: str = 'raw', **more: Any
               ) -> Any:
-        """An image of these bytes."""
+        """Create an image of these bytes."""
         made = self.glance.images.create(
             name='image', disk_format=disk_format, container_format='bare',
             **_CUSTOM, **more)
@@ -96,7 +96,7 @@ class ImagesTest(disks.DisksTest):
         return self.glance.images.get(made.id)
 
     def upload(self, volume: Any, disk_format: str) -> Any:
-        """An image of a volume."""
+        """Upload a volume; return the image."""
         image_id = self.backend.upload(volume, disk_format)
         self.addCleanup(self.glance.images.delete, image_id)
         self.glance.images.update(image_id, **_CUSTOM)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The features of the in-tree driver, step by step, for either driver."""
+"""Steps that use all features of the in-tree driver, with either driver."""
 
 from tests.functional import images
 

@@ -12,8 +12,8 @@
 
 """Capability verdicts of a service that has used an array for a while.
 
-Most tests are about such services: the cost of learning itself, and its
-results, are covered by separate tests.
+Most tests use such services. Separate tests cover the cost and the results of
+learning.
 """
 
 import pathlib
@@ -23,18 +23,20 @@ from cinder_k2.rest import verdicts
 from tests.functional import cinder_env
 from tests import offered
 
-# Tries, a hundredth of a second apart.
+# Number of tries, 0.01 seconds apart.
 _TRIES = 500
 
 
 def write(state_path: str, address: str, profile: str, *more: str
           ) -> None:
-    """Store the verdicts of others on an array for a new service.
+    """Store verdicts on an array, which a new service will read.
 
-    A service of an earlier test may hold the lock while it writes its
-    verdicts: this is retried.
+    This is retried, because a service of an earlier test may hold the lock of
+    the file.
 
-    :param address: as errors name it, with a port other than 443
+    :param state_path: the directory of Cinder's state
+    :param address: as in error messages, with the port unless it is 443
+    :param profile: the kind of array, whose capabilities are stored
     :param more: additional capabilities of the array
     """
     store = verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'),
@@ -56,14 +58,14 @@ def write(state_path: str, address: str, profile: str, *more: str
 
 
 def verdict(address: str, name: str) -> str:
-    """The services' verdict on one capability of an array."""
+    """Return the stored verdict on one capability of an array."""
     place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
     known = verdicts.File(str(place), address).load()[1]
     return known.get(name, verdicts.Verdict()).state
 
 
 def forget() -> None:
-    """Remove the stored verdicts for new services."""
+    """Remove all stored verdicts; new services start without any."""
     place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
     for file in place.glob('*.json'):
         file.unlink()

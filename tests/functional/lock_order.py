@@ -12,9 +12,9 @@
 
 """Checks the order in which the driver takes its locks.
 
-Two threads can wait for each other only if one takes locks in an order that
-the other does not. So a lock taken while another is held must rank below it,
-see ``cinder_k2.driver.locks``.
+Two threads can deadlock only if they take locks in different orders. So a lock
+taken while another is held must come after it in the order that
+``cinder_k2.driver.locks`` documents.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ from unittest import mock
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_copy
 
-# In the order of the locks' documentation. Copies have no lock, but those that
-# wait for their turn keep their locks.
+# In the documented order. A copy is not a lock, but operations hold locks
+# while they wait for their turn to copy.
 RANKS = ('flattening', 'group', 'snapshot', 'copy', 'host', 'maps', 'mapping',
          'volume')
 _KIND = re.compile(r'k2-(?:[^-]+-)*?'
@@ -36,10 +36,10 @@ _KIND = re.compile(r'k2-(?:[^-]+-)*?'
 
 
 class Watch:
-    """Locks taken while others were held.
+    """Records locks that are taken while others are held.
 
-    :ivar nested: pairs of held and taken locks, by kind
-    :ivar wrong: those that violate the order, by name
+    :ivar nested: pairs of the kinds of a held lock and a taken one
+    :ivar wrong: violations of the order, with the names of both locks
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Watch:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Check the locks of this process."""
+        """Check the locks of this process within the context."""
         lock, turn = locks._lock, host_copy.HostCopy._turn
         with mock.patch.object(
                 locks, '_lock', lambda name, *how: self._taking(
@@ -82,9 +82,10 @@ def _kind(name: str) -> str:
 
 
 def _may_follow(first: tuple[str, str], second: tuple[str, str]) -> bool:
-    """Whether one lock may be taken while another is held.
+    """Return whether the second lock may be taken while the first is held.
 
-    Of the same kind only those of hosts may: their initiators, in order.
+    Locks of the same kind may be nested only for hosts, maps and mappings, in
+    the order of their names.
     """
     ranks = [RANKS.index(kind) for kind, _ in (first, second)]
     if ranks[0] == ranks[1]:

@@ -37,14 +37,14 @@ class ReplicatedTest(base.FunctionalTest):
     """A test of a back end with a replication target.
 
     ``self.primary`` and ``self.secondary`` are the arrays; both must be
-    empty when the test ends. The arrays' time passes as the driver waits.
+    empty when a test ends. The arrays' clocks advance when the driver waits.
     """
 
     keeps_budgets = False
 
     def use(self, protocol: str, profile: str | None = None, **options: Any
             ) -> backend.Backend:
-        """Take the two arrays and a back end on them."""
+        """Use the two arrays and a back end on them."""
         self.primary, self.secondary = arrays.pair(profile or self.profile)
         self.array, self.admin = self.primary, self.primary.admin
         self._systems = {}
@@ -59,7 +59,7 @@ class ReplicatedTest(base.FunctionalTest):
         return self.backend
 
     def device(self, **more: Any) -> str:
-        """A replication_device for the secondary array."""
+        """Return a replication_device for the secondary array."""
         found = {'backend_id': TARGET, 'san_ip': self.secondary.address,
                  'port': self.secondary.port, 'login': arrays.LOGIN,
                  'password': arrays.PASSWORD, 'rpo': 60, **more}
@@ -82,7 +82,7 @@ class ReplicatedTest(base.FunctionalTest):
             array.control.set_latency(0)
 
     def left(self) -> dict[str, int]:
-        """How many objects of each kind users have on the arrays now."""
+        """Return the number of users' objects by type, on both arrays."""
         found: dict[str, int] = {}
         for array in (self.primary, self.secondary):
             for resource, objects in array.control.leftovers().items():
@@ -93,16 +93,16 @@ class ReplicatedTest(base.FunctionalTest):
     # Rows and their objects
 
     def replicated(self, size: int = 1, **specs: str) -> Any:
-        """A new volume that is replicated."""
+        """Create a replicated volume."""
         return self.backend.create_volume(size, **{**REPLICATED, **specs})
 
     def ids(self, row: Any) -> dict[str, Any]:
-        """The array's ids in a row, after reading it again."""
+        """Refresh a row; return the ids of the array in it."""
         row.refresh()
         return json.loads(row.provider_id)
 
     def holder(self, row: Any) -> arrays.Served:
-        """The array that has a volume, according to its row."""
+        """Return the array that a volume is on, according to its row."""
         return self._systems[self.ids(row)['system']]
 
     def write(self, row: Any, token: str) -> None:
@@ -110,17 +110,17 @@ class ReplicatedTest(base.FunctionalTest):
         self.holder(row).control.write(self.ids(row)['volume'], token)
 
     def read(self, row: Any) -> Any:
-        """The last data written to a volume, on the array in its row."""
+        """Return the data of a volume, on the array in its row."""
         return self.holder(row).control.read(self.ids(row)['volume'])
 
     def sessions(self) -> dict[str, tuple[str, str]]:
-        """Role and state of the sessions on both arrays, by name."""
+        """Return role and state of the sessions on both arrays, by name."""
         return {s['name']: (s['current_role'], s['state'])
                 for array in (self.primary, self.secondary)
                 for s in array.admin.list('replication/sessions')}
 
     def clear(self, array: arrays.Served, row: Any) -> None:
-        """Remove what the log reports as left over, as an operator does."""
+        """Check that the log names all leftovers of a row, and remove them."""
         key = row.name_id
         for name in (f'ssn-{key}', f'rssn-{key}', f'cv-{key}', f'rcv-{key}',
                      f'cvg-{key}', f'rcvg-{key}'):
@@ -136,7 +136,10 @@ class ReplicatedTest(base.FunctionalTest):
 
     @staticmethod
     def remove_all(array: arrays.Served, *keys: str) -> None:
-        """Delete all whose names have one of the keys, sessions first."""
+        """Delete all objects with one of the keys in the name.
+
+        Sessions are stopped and deleted first.
+        """
         admin = array.admin
         for one in admin.list('replication/sessions'):
             if one['name'].endswith(keys):
@@ -153,15 +156,15 @@ class ReplicatedTest(base.FunctionalTest):
                     admin.delete(resource, one['id'])
 
     def pass_time(self, seconds: float = 400) -> None:
-        """Let the arrays copy what is due."""
+        """Advance both arrays' clocks, so that they copy what is due."""
         for array in (self.primary, self.secondary):
             array.control.advance(seconds)
 
     def on_both(self, volume: Any) -> tuple[dict[str, int], dict[str, int]]:
-        """Names and sizes (GiB) of a volume's objects, here and there.
+        """Return names and sizes (GiB) of a volume's objects on each array.
 
-        That are the array in its row, and the other one. Of groups and
-        sessions the size is that of their volumes.
+        The array in its row comes first. Groups and sessions have the size
+        of their volumes.
         """
         here = self.holder(volume)
         there, = {self.primary, self.secondary} - {here}
@@ -183,7 +186,7 @@ class ReplicatedTest(base.FunctionalTest):
         return {**found, **sizes}
 
     def assert_replicated(self, *volumes: Any, size: int = 1) -> None:
-        """Both arrays have all of them, by their names, and copy."""
+        """Check that all are complete on both arrays, and sessions running."""
         for volume in volumes:
             volume.refresh()
             self.assertEqual('enabled', volume.replication_status)
@@ -208,12 +211,12 @@ class ReplicatedTest(base.FunctionalTest):
                 self.assertNotIn(name, self.sessions())
 
     def count(self, array: arrays.Served) -> dict[str, int]:
-        """The number of users' objects of each type on one array."""
+        """Return the number of users' objects of each type on one array."""
         return {resource: len(objects) for resource, objects
                 in array.control.leftovers().items() if objects}
 
     def expose_copies(self) -> None:
-        """Let hosts read copies, as administrators may choose (REP-17)."""
+        """Expose copies read-only, as administrators may choose (REP-17)."""
         for array in (self.primary, self.secondary):
             self._expose(array, 'Read Only')
             self.addCleanup(self._expose, array, 'unmapped')
@@ -224,14 +227,14 @@ class ReplicatedTest(base.FunctionalTest):
 
     @staticmethod
     def sweep(array: arrays.Served) -> None:
-        """Delete everything unused, as administrators do."""
+        """Delete all users' objects, as administrators do."""
         for resource in ('replication/sessions', 'snapshots', 'volumes',
                          'volume_groups'):
             for found in array.control.leftovers().get(resource, []):
                 array.admin.delete(resource, found['id'])
 
     def keep_devices(self, number: int) -> None:
-        """Restart with the first of the devices in cinder.conf alone."""
+        """Restart with only the first ``number`` replication devices."""
         read = config.replication_targets
         contexts.enter(self, mock.patch.object(
             config, 'replication_targets',
@@ -239,7 +242,7 @@ class ReplicatedTest(base.FunctionalTest):
         self.assertTrue(self.backend.restart())
 
     def map_to_a_stranger(self, array: arrays.Served, name: str) -> None:
-        """A foreign mapping of a volume to a host not made by the driver."""
+        """Map a volume to a host that the driver did not create."""
         host = array.admin.create('hosts', name='stranger', type='Linux')
         volume = array.admin.list('volumes', name=name)[0]
         array.admin.create(
@@ -247,7 +250,7 @@ class ReplicatedTest(base.FunctionalTest):
             volume={'ref': f'/volumes/{volume["id"]}'})
 
     def remove_the_stranger(self, array: arrays.Served) -> None:
-        """Undo that."""
+        """Undo ``map_to_a_stranger``."""
         host = array.admin.list('hosts', name='stranger')[0]
         for mapping in array.admin.list('mappings'):
             if mapping['host']['ref'] == f'/hosts/{host["id"]}':
@@ -256,7 +259,7 @@ class ReplicatedTest(base.FunctionalTest):
 
     @contextlib.contextmanager
     def lost(self, array: arrays.Served) -> Iterator[None]:
-        """An array that neither its peer nor Cinder reaches."""
+        """Make an array unreachable for its peer and Cinder."""
         array.control.cut_link()
         array.control.add_fault(
             {'kind': 'reset', 'method': '*', 'path': '*'})
@@ -266,14 +269,14 @@ class ReplicatedTest(base.FunctionalTest):
 
 
 class ReplicatedDisksTest(ReplicatedTest, disks.DisksTest):
-    """One with data that Cinder's host can read and write."""
+    """The same, with data that Cinder's host can read and write."""
 
     def install_disks(self, *served: arrays.Served) -> disks.Disks:
-        """Disks of both arrays."""
+        """Install the disks of both arrays, whatever ``served`` is."""
         return super().install_disks(self.primary, self.secondary)
 
 
 def names_of(owner: str) -> tuple[list[str], list[str]]:
-    """Names of a volume, its group and its session, here and there."""
+    """Return the names of volume, group and session, and of their copies."""
     made = [f'cv-{owner}', f'cvg-{owner}', f'ssn-{owner}']
     return made, [f'r{name}' for name in made]

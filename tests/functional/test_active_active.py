@@ -34,7 +34,7 @@ class MembershipTest(base.FunctionalTest):
         mine.delete_volume(mine.clone(joined))
 
     def test_marks_of_another_service_are_seen(self) -> None:
-        """A snapshot's row is older than a volume that was made of it."""
+        """A row that was read before the snapshot had clones."""
         self.ignore_call_budget()
         snapshot = self.backend.create_snapshot(
             self.backend.create_volume(1))
@@ -46,7 +46,7 @@ class MembershipTest(base.FunctionalTest):
                               if call.startswith('DELETE')])
 
     def test_killed_before_cinder_knew_the_ids(self) -> None:
-        """The array does not show the source of a thin clone."""
+        """The clone's source is purged, though the array does not show it."""
         self.ignore_call_budget()
         source = self.backend.create_volume(1)
         snapshot = self.backend.create_snapshot(source)

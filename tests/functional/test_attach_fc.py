@@ -23,7 +23,7 @@ MIGRATION = '7e000000-0000-4000-8000-000000000001'
 
 
 def plain(wwpn: str) -> str:
-    """A WWPN as os-brick writes it."""
+    """Return a WWPN as os-brick writes it."""
     return wwpn.replace(':', '').lower()
 
 
@@ -38,7 +38,7 @@ class AttachFCTest(base.FunctionalTest):
         self.unzoned = self._watch('remove_fc_zone')
 
     def _watch(self, name: str) -> list[Any]:
-        """Record the calls to Cinder's zone manager."""
+        """Return a list to which calls of Cinder's zone manager are added."""
         calls: list[Any] = []
         patch = mock.patch(f'cinder.zonemanager.utils.{name}', calls.append)
         patch.start()
@@ -74,7 +74,7 @@ class AttachFCTest(base.FunctionalTest):
         self.assertIs(False, info['discard'])
 
     def test_zones(self) -> None:
-        """Created at each attach, removed only with a host's last volume."""
+        """Zones are added at each attach, and removed with the last volume."""
         host = self.host()
         other = self.backend.create_volume(1)
         first = self.backend.attach(self.volume, host)
@@ -110,7 +110,7 @@ class AttachFCTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_all_ports_are_registered(self) -> None:
-        self.ignore_call_budget()  # One call for each port.
+        self.ignore_call_budget()  # One call per port.
         host = self.host(ports=4)
         attachment = self.backend.attach(self.volume, host)
         self.assertCountEqual(host['wwpns'], self._ports())
@@ -185,7 +185,7 @@ class AttachFCTest(base.FunctionalTest):
         self.assertEqual(1, len({p['host']['ref'] for p in ports}))
 
     def test_initiators_of_two_hosts(self) -> None:
-        """Ports spread over two hosts of the array: refused, and why."""
+        """An attach is refused if the ports belong to two hosts."""
         connector = self.host()
         for number, wwpn in enumerate(connector['wwpns']):
             host = self.make('hosts', name=f'half-{number}', type='Linux')

@@ -24,7 +24,7 @@ MIGRATION = '7e000000-0000-4000-8000-000000000001'
 
 @ddt.ddt
 class AttachTest(base.FunctionalTest):
-    """Common to both transports; iSCSI's initiators are used."""
+    """Attaching over iSCSI; most of it applies to both transports."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -32,7 +32,7 @@ class AttachTest(base.FunctionalTest):
 
     def _admins_host(self, connector: dict[str, Any], **fields: Any
                      ) -> Any:
-        """A host created by an administrator, with the connector's IQN."""
+        """Create a host with the connector's IQN, as an administrator."""
         host = self.make('hosts', name='by-hand', type='Linux', **fields)
         self.make('host_iqns', iqn=connector['initiator'],
                   host={'ref': f'/hosts/{host["id"]}'})
@@ -138,7 +138,7 @@ class AttachTest(base.FunctionalTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_again(self) -> None:
-        """nova asks again after a reboot: the same result, nothing more."""
+        """A repeated request, as from nova after a reboot, changes nothing."""
         host = self.host()
         first = self.backend.attach(self.volume, host)
         again = self.backend.manager.initialize_connection(
@@ -148,7 +148,7 @@ class AttachTest(base.FunctionalTest):
         self.assertEqual(1, len(self._mappings()))
 
     def test_again_without_an_attachment(self) -> None:
-        """The mapping is left from an attach that Cinder has lost."""
+        """A mapping is left from an attach that Cinder does not know."""
         host = self.host()
         driver = self.backend.driver
         first = driver.initialize_connection(self.volume, host)
@@ -180,7 +180,7 @@ class AttachTest(base.FunctionalTest):
         self.assertNothingLeft()
 
     def test_a_host_that_an_administrator_made(self) -> None:
-        """Found by its initiator, used, and never deleted."""
+        """The host is found by its initiator, used, and never deleted."""
         connector = self.host()
         host = self._admins_host(connector)
         attachment = self.backend.attach(self.volume, connector)
@@ -204,7 +204,7 @@ class AttachTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1, hosts=1, host_iqns=1)
 
     def test_a_host_in_a_host_group(self) -> None:
-        """MAP-6: it gets volumes through its group."""
+        """MAP-6: volumes are mapped to the host group."""
         connector = self.host()
         group = self.make('host_groups', name='cluster')
         self._admins_host(connector, host_group={
@@ -237,7 +237,7 @@ class AttachTest(base.FunctionalTest):
         self.assertEqual([], self._mappings())
 
     def test_an_initiator_that_the_array_has_seen(self) -> None:
-        """INI-2: its record is adopted."""
+        """INI-2: the initiator's record is adopted."""
         connector = self.host()
         self.admin.create('host_iqns', iqn=connector['initiator'])
         attachment = self.backend.attach(self.volume, connector)
@@ -251,7 +251,7 @@ class AttachTest(base.FunctionalTest):
             self.admin.delete('host_iqns', record['id'])
 
     def test_force_detach(self) -> None:
-        """Without a connector: from all hosts, and only this volume."""
+        """Without a connector, this volume is unmapped from all hosts."""
         other = self.backend.create_volume(1)
         busy, idle = self.host(), self.host()
         self.backend.attach(self.volume, busy, MIGRATION)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Attaching snapshots, and backups by a real cinder-backup, which does."""
+"""Attaching snapshots, as a real cinder-backup does for backups."""
 
 import os
 import tempfile
@@ -32,13 +32,13 @@ _HEAD = 8 * MIB
 
 
 class Head(backup_driver.BackupDriver):
-    """Stores the beginning of a volume: the backup format does not matter."""
+    """A backup driver that stores the beginning of a volume."""
 
     folder = ''
 
     def backup(self, backup: Any, volume_file: Any,
                backup_metadata: bool = False) -> None:
-        """Save the beginning."""
+        """Save the beginning of the volume."""
         with open(os.path.join(self.folder, backup.id), 'wb') as stream:
             stream.write(volume_file.read(_HEAD))
 
@@ -49,7 +49,7 @@ class Head(backup_driver.BackupDriver):
             volume_file.write(stream.read())
 
     def delete_backup(self, backup: Any) -> None:
-        """Forget it."""
+        """Delete the stored data."""
         os.unlink(os.path.join(self.folder, backup.id))
 
     def check_for_setup_error(self) -> None:
@@ -137,7 +137,7 @@ class BackupTest(disks.DisksTest):
         self.disks.write(self.volume, MIB, b'worth keeping')
 
     def backup(self, snapshot: Any = None) -> Any:
-        """Back the volume up; what it says afterwards."""
+        """Back up the volume; return the row of the backup."""
         api = backup_api.API()
         api.scheduler_rpcapi = self.bus
         made = api.create(
@@ -146,7 +146,7 @@ class BackupTest(disks.DisksTest):
         return objects.Backup.get_by_id(self.backend.context, made.id)
 
     def saved(self, backup: Any) -> bytes:
-        """The stored data."""
+        """Return the stored data of a backup."""
         with open(os.path.join(Head.folder, backup.id), 'rb') as stream:
             return stream.read()
 
@@ -157,7 +157,7 @@ class EverywhereTest(BackupTest):
     feature = 'backups of volumes in use, and of snapshots'
 
     def test_volume_in_use(self) -> None:
-        """It is read from a snapshot; nothing is copied on the array."""
+        """The backup reads a snapshot; nothing is copied on the array."""
         attachment = self.backend.attach(self.volume, self.host())
         before = self.left()
         backup = self.backup()
@@ -187,7 +187,7 @@ class EverywhereTest(BackupTest):
         self.backend.detach(attachment)
 
     def test_two_hosts_read_one_snapshot(self) -> None:
-        """The view is removed with the second."""
+        """The view is removed when the second host disconnects."""
         snapshot = self.backend.create_snapshot(self.volume)
         driver, hosts = self.backend.driver, [self.host(), self.host()]
         found = self.together(*[
@@ -243,7 +243,7 @@ class FaultsTest(BackupTest):
         self.assert_left(volumes=1, volume_groups=1, snapshots=1)
 
     def test_left_behind_by_a_killed_backup(self) -> None:
-        """The snapshot can still be deleted."""
+        """A snapshot with such a view can still be deleted."""
         snapshot = self.backend.create_snapshot(self.volume)
         self.backend.driver.initialize_connection_snapshot(snapshot,
                                                            self.host())

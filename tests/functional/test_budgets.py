@@ -12,8 +12,8 @@
 
 """How many REST calls each operation takes, with warm caches.
 
-The operator's page on limits has these numbers, and explains where the array
-would allow fewer.
+The operator's page on limits lists these numbers, and explains where fewer
+calls would be possible.
 """
 
 import collections
@@ -60,7 +60,7 @@ class BudgetsTest(base.FunctionalTest):
 
     @ddt.data('k2', 'sdp')
     def test_what_had_clones(self, profile: str) -> None:
-        """No more than the in-tree driver, which copies data."""
+        """No more calls than the in-tree driver, which copies data."""
         self._warm('iscsi', profile)
         snapshot = self.backend.create_snapshot(self.volume)
         self.backend.delete_volume(
@@ -74,13 +74,13 @@ class BudgetsTest(base.FunctionalTest):
     @ddt.data(('k2', 'view'), ('sdp', 'view'), ('sdp', 'thin'))
     @ddt.unpack
     def test_what_has_clones(self, profile: str, strategy: str) -> None:
-        """Both stay, hidden, until their clones are deleted."""
+        """Snapshot and volume stay, hidden, until their clones are deleted."""
         self._warm('iscsi', profile)
         specs = {'kaminario__clone_strategy': strategy}
         snapshot = self.backend.create_snapshot(self.volume)
         clones = [self.backend.volume_from_snapshot(snapshot, **specs),
                   self.backend.clone(self.volume, **specs)]
-        # Which contains its name, all that needs it, and the group's note.
+        # Its name, the objects that need it, and the note in the group.
         with self.assert_calls(3):
             self.backend.delete_snapshot(snapshot)
         # Its name, snapshots, group and mappings; the note and the new name.
@@ -92,7 +92,7 @@ class BudgetsTest(base.FunctionalTest):
 
     @ddt.data('k2', 'sdp')
     def test_view_that_has_clones(self, profile: str) -> None:
-        """One note has it and the snapshot that was made for it."""
+        """One note names the view and its hidden snapshot."""
         self._warm('iscsi', profile)
         specs = {'kaminario__clone_strategy': 'view'}
         view = self.backend.clone(self.volume, **specs)
@@ -105,7 +105,7 @@ class BudgetsTest(base.FunctionalTest):
     @ddt.data(('k2', 'view', 3), ('sdp', 'view', 3), ('sdp', 'thin', 4))
     @ddt.unpack
     def test_copies(self, profile: str, strategy: str, calls: int) -> None:
-        """No data is copied; a clone needs a snapshot, too."""
+        """No data is copied; a clone takes one more call, for its snapshot."""
         self._warm('iscsi', profile)
         snapshot = self.backend.create_snapshot(self.volume)
         specs = {'kaminario__clone_strategy': strategy}
@@ -118,7 +118,7 @@ class BudgetsTest(base.FunctionalTest):
     @ddt.unpack
     def test_deleting_a_clone(self, profile: str, strategy: str, calls: int
                               ) -> None:
-        """With the snapshot that was made for it."""
+        """The hidden snapshot of the clone is deleted with it."""
         self._warm('iscsi', profile)
         clone = self.backend.clone(self.volume,
                                    kaminario__clone_strategy=strategy)
@@ -136,7 +136,7 @@ class BudgetsTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_hosts(self, protocol: str) -> None:
-        """Both WWPNs come and go in one call."""
+        """Both WWPNs are added, and removed, with one call."""
         self._warm(protocol)
         host = self.host(ports=2)
         other = self.backend.create_volume(1)
@@ -146,7 +146,7 @@ class BudgetsTest(base.FunctionalTest):
             second = self.backend.attach(other, host)
         with self.assert_calls(4):
             self.backend.detach(first)
-        # One more than an array needs that takes a host with initiators.
+        # One more than if the array deletes hosts that have initiators.
         with self.assert_calls(7):
             self.backend.detach(second)
         self.assertNotIn('hosts', self.left())
@@ -155,7 +155,7 @@ class BudgetsTest(base.FunctionalTest):
     def test_hosts_that_go_with_their_initiators(self, protocol: str) -> None:
         """HST-3: as many calls as the in-tree driver."""
         self._warm(protocol)
-        # No other test's back end learns of this.
+        # A separate back end: its verdicts must not affect other tests.
         self.own(protocol)
         self.learned(self.array, more=[capability_names.WHOLE_HOSTS])
         self.backend.restart()
@@ -168,7 +168,7 @@ class BudgetsTest(base.FunctionalTest):
 
     def test_a_host_without_bulk_calls(self) -> None:
         self._warm('fc')
-        # No other test's back end learns of this.
+        # A separate back end: its verdicts must not affect other tests.
         self.own('fc')
         self.switch(bulk=())
         self.backend.detach(self.backend.attach(self.volume, self.host()))
@@ -179,7 +179,7 @@ class BudgetsTest(base.FunctionalTest):
 
     @ddt.data(1, 2, 3)
     def test_forced_detach(self, hosts: int) -> None:
-        """Three calls for all hosts, and one for each mapping."""
+        """Four calls for all hosts, and one for each mapping."""
         self._warm('iscsi')
         for _ in range(hosts):
             host = self.host()
@@ -191,7 +191,7 @@ class BudgetsTest(base.FunctionalTest):
                                           self.left()['mappings']))
 
     def test_forced_detach_of_the_last(self) -> None:
-        """Four more calls for each host that is removed."""
+        """Five more calls for each host that is removed."""
         self._warm('fc')
         self.ignore_call_budget()
         for _ in range(2):
@@ -217,12 +217,12 @@ class BudgetsTest(base.FunctionalTest):
         name = f'cv-{self.volume.id}'
         with self.assert_calls(0):
             self.backend.unmanage(self.volume)
-        # With the size, which the manager asks for first.
+        # Including the size, which the manager requests first.
         with self.assert_calls(6):
             self.backend.manage({'source-name': name})
 
     def test_groups(self) -> None:
-        """A snapshot of all volumes takes no more than one of one."""
+        """A snapshot of all volumes takes as many calls as one of a volume."""
         self._warm('iscsi')
         with self.assert_calls(1):
             group = self.backend.create_group()
@@ -258,14 +258,14 @@ class BudgetsTest(base.FunctionalTest):
         self.backend.attach(self.volume, self.host())
         self.array.control.clear_journal()
         self.backend.restart()
-        # Setup, and statistics, which the manager asks for three times; the
+        # Setup, and statistics, which the manager requests three times, the
         # first time with all counts.
         self.assertEqual(3 + 3 * 2 + 5, len(self.calls()),
                          str(self.calls()))
 
 
 class ReplicationBudgetsTest(replicated.ReplicatedTest):
-    """Calls to the first array, and to the other one."""
+    """Calls to the primary, and to the secondary."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -290,19 +290,20 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             snapshot = self.backend.create_snapshot(volume)
         with self._calls(2, 0):
             self.backend.delete_snapshot(snapshot)
-        # Three see that nothing keeps it, before its copy goes, and one that
-        # nobody looks at what replication took. There, two find the copy and
-        # see that it is not mapped, one that it has no snapshots, two wait,
-        # and one looks for what it was cloned from when it was failed over.
+        # Primary: before the copy is deleted, three calls check that the
+        # volume can be deleted, and one that no replication snapshot is in
+        # use. Secondary: two calls find the copy and check that it is not
+        # mapped, one that it has no snapshots, two wait for states, and one
+        # looks for clone sources from a failover.
         with self._calls(12, 11):
             self.backend.delete_volume(volume)
 
     def test_retype(self) -> None:
         volume = self.backend.create_volume()
-        # One sees by its group that the volume itself is no copy.
+        # One call checks by the group that the volume itself is no copy.
         with self._calls(5, 0):
             self.backend.retype(volume, **replicated.REPLICATED)
-        # Types do not tell what its session is like.
+        # The type does not show the session's RPO, which is read.
         with self._calls(1, 0):
             self.backend.retype(volume, vendor__colour='red',
                                 **replicated.REPLICATED)
@@ -315,26 +316,26 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             self.backend.retype(volume, vendor__colour='red')
 
     def test_groups(self) -> None:
-        """Of a consistency group, one session and each volume."""
+        """Consistency groups: calls for the session and for each volume."""
         word = {'replication_enabled': '<is> True'}
         group = self.backend.create_group(
             self.backend.volume_type(**word),
             consistent_group_replication_enabled='<is> True')
         for _ in range(3):
             self.backend.create_volume(1, group, **word)
-        # One sees all volumes by their names.
+        # One call finds all volumes by name.
         with self._calls(4 + 3, 0):
             self.backend.enable_replication(group)
         with self._calls(8, 9 + 2 * 3):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
-        # Two look whether the group was once made there.
+        # Two calls check whether the group was created there.
         with self._calls(12 + 3 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)
 
 
 class FailoverBudgetsTest(replicated.ReplicatedTest):
-    """Calls for all volumes, by a service without verdicts."""
+    """Failovers of many volumes, by a service without verdicts."""
 
     COUNT = 30
 
@@ -346,7 +347,7 @@ class FailoverBudgetsTest(replicated.ReplicatedTest):
         self.pass_time()
 
     def _calls(self, target: str) -> collections.Counter[str]:
-        """The requests that a failover takes, by method and path."""
+        """Fail over; return the number of requests by method and path."""
         for array in (self.primary, self.secondary):
             array.control.clear_journal()
         service = self.backend.fail_over(target)
@@ -358,19 +359,19 @@ class FailoverBudgetsTest(replicated.ReplicatedTest):
             for entry in array.control.journal())
 
     def _assert_budget(self, target: str, looks: int, others: int) -> None:
-        """A failover takes so many looks at sessions, and other requests."""
+        """Check the numbers of session reads and of other requests."""
         calls = self._calls(target)
         self.assertLessEqual(calls.pop('GET replication/sessions'), looks)
         self.assertLessEqual(calls.total(), others, calls)
-        # Nothing is sent for each of the volumes.
+        # No request is sent per volume.
         self.assertLess(max(calls.values()), self.COUNT // 2, calls)
 
     def test_there_and_back(self) -> None:
         learned.forget()
         self.backend.restart()
         self._assert_budget(replicated.TARGET, 5, 12)
-        # Each of two replication snapshots takes one look at those before,
-        # and the first bulk deletion on each array one look afterwards.
+        # Each of two replication snapshots takes one read of earlier ones,
+        # and the first bulk deletion on each array one read to verify it.
         self._assert_budget('default', 20, 31)
         # By now the array's capabilities are known.
         self._assert_budget(replicated.TARGET, 2, 3)

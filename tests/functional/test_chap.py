@@ -31,7 +31,7 @@ AUTH = ('auth_method', 'auth_username', 'auth_password')
 
 
 class ChapTestCase(base.FunctionalTest):
-    """A back end with CHAP, and a look behind the array's API."""
+    """A back end with CHAP, and access to what the array's API hides."""
 
     feature = 'CHAP'
     options = {'use_chap_auth': True}
@@ -50,7 +50,7 @@ class ChapTestCase(base.FunctionalTest):
             self.assertNotIn(secret, self.log.text())
 
     def kept(self) -> list[str]:
-        """The passwords in Cinder's database."""
+        """Return the passwords in Cinder's database."""
         with database.engine().begin() as connection:
             return [row[0] for row in connection.execute(sqlalchemy.text(
                 'SELECT value FROM driver_initiator_data'))]
@@ -62,7 +62,7 @@ class ChapTestCase(base.FunctionalTest):
                 'DELETE FROM driver_initiator_data'))
 
     def asked(self, connector: dict[str, Any]) -> tuple[str, str] | None:
-        """The username and password that the array requires of a host."""
+        """Return user name and password that the array requires of a host."""
         record, = [r for r in self.array.rows('host_iqns')
                    if r['iqn'].lower() == connector['initiator'].lower()]
         profile = self.array.row_at(record['host'])['auth_profile']
@@ -73,7 +73,7 @@ class ChapTestCase(base.FunctionalTest):
 
     def assert_logs_in(self, connector: dict[str, Any], *attachments: Any
                        ) -> None:
-        """The host is required to use CHAP and has the right login."""
+        """Check that the host must use CHAP and received the right login."""
         asked = self.asked(connector)
         self.assertIsNotNone(asked)
         for attachment in attachments:
@@ -81,30 +81,30 @@ class ChapTestCase(base.FunctionalTest):
                              self.told(attachment))
 
     def told(self, attachment: Any) -> tuple[Any, ...]:
-        """The CHAP properties that os-brick received."""
+        """Return the CHAP properties that os-brick received."""
         return tuple(attachment.connection_info.get(key) for key in AUTH)
 
     def assert_open(self, connector: dict[str, Any], attachment: Any) -> None:
-        """The host is not required to use CHAP and received no login."""
+        """Check that the host need not use CHAP and received no login."""
         self.assertIsNone(self.asked(connector))
         for key in AUTH:
             self.assertNotIn(key, attachment.connection_info)
 
     def profiles(self) -> Any:
-        """CHAP profiles on the array."""
+        """Return the CHAP profiles on the array."""
         return self.admin.list('host_auth_profiles')
 
     def warnings(self) -> str:
-        """The driver's warnings."""
+        """Return the driver's warnings."""
         return ' '.join(self.log.messages(logging.WARNING, 'cinder_k2'))
 
     def unprotected(self) -> Any:
-        """A back end on the same array, without the option."""
+        """Return a back end on the same array without the option."""
         return self.own('iscsi')
 
 
 class ChapTest(ChapTestCase):
-    """The life of a password."""
+    """Creating, using and removing passwords."""
 
     def test_a_new_host(self) -> None:
         attachment = self.backend.attach(self.volume, self.connector)
@@ -119,7 +119,7 @@ class ChapTest(ChapTestCase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_the_host_returns(self) -> None:
-        """Its profile was removed with it; the new one has that password."""
+        """Its profile was removed; the new one has the same password."""
         first = self.backend.attach(self.volume, self.connector)
         self.backend.detach(first)
         self.assertEqual([], self.profiles())
@@ -128,7 +128,7 @@ class ChapTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_further_volumes(self) -> None:
-        """They need no more calls, and change nothing."""
+        """Further volumes of a host take no more calls than without CHAP."""
         with self.assert_calls(5 + 2):
             first = self.backend.attach(self.volume, self.connector)
         other = self.backend.create_volume(1)
@@ -151,7 +151,7 @@ class ChapTest(ChapTestCase):
         self.assertEqual(2, len({self.told(a)[2] for a in made}))
 
     def test_a_clone_and_its_source(self) -> None:
-        """Clones by view are mapped in another way, with the same login."""
+        """Views are mapped differently, but with the same login."""
         self.ignore_call_budget()
         clone = self.backend.clone(self.volume)
         first = self.backend.attach(clone, self.connector)
@@ -164,7 +164,7 @@ class ChapTest(ChapTestCase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_another_service(self) -> None:
-        """After a restart the first attach to a host reads it once."""
+        """A new service reads a login once, at the first attach to a host."""
         first = self.backend.attach(self.volume, self.connector)
         other = self.own('iscsi', use_chap_auth=True)
         volumes = [other.create_volume(1) for _ in range(3)]
@@ -187,7 +187,7 @@ class ChapTest(ChapTestCase):
         self.assertEqual(1, len(self.profiles()))
 
     def test_a_host_with_another_name(self) -> None:
-        """It was renamed; its IQN is what it logs in with."""
+        """A renamed host keeps its login, which depends on the IQN."""
         first = self.backend.attach(self.volume, self.connector)
         second = self.backend.attach(self.backend.create_volume(1), {
             **self.connector, 'host': 'renamed'})
@@ -209,7 +209,7 @@ class SDPTest(ChapTest):
 
 
 class SwitchTest(ChapTestCase):
-    """The option is changed while hosts have volumes."""
+    """The option is changed while hosts have volumes attached."""
 
     def test_switched_on(self) -> None:
         """Live sessions stay as they are until the host is empty."""
@@ -228,7 +228,7 @@ class SwitchTest(ChapTestCase):
                             after.attach(self.volume, self.connector))
 
     def test_switched_off(self) -> None:
-        """The array still asks those that have volumes."""
+        """Hosts that have volumes must still log in with CHAP."""
         first = self.backend.attach(self.volume, self.connector)
         after = self.unprotected()
         second = after.attach(after.create_volume(1), self.connector)
@@ -242,7 +242,7 @@ class SwitchTest(ChapTestCase):
             after.create_volume(1), self.connector))
 
     def test_off(self) -> None:
-        """No more calls or rows than without the option."""
+        """Without the option there are no additional calls or rows."""
         plain = self.unprotected()
         volumes = [plain.create_volume(1) for _ in range(2)]
         plain.detach(plain.attach(volumes[0], self.host()))
@@ -295,7 +295,7 @@ class AdministratorTest(ChapTestCase):
             self.admin.delete('host_auth_profiles', profile['id'])
 
     def test_an_empty_host(self) -> None:
-        """It gets a profile, and is not removed."""
+        """An empty host gets a profile, and is not deleted."""
         self._host()
         first = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, first)
@@ -308,7 +308,7 @@ class AdministratorTest(ChapTestCase):
         self._remove_profiles()
 
     def _assert_left_alone(self) -> None:
-        """Existing sessions may depend on logging in as before."""
+        """Check that the host, and its login, are not changed."""
         before = self.left()
         attachment = self.backend.attach(self.volume, self.connector)
         self.assert_open(self.connector, attachment)
@@ -361,7 +361,7 @@ class AdministratorTest(ChapTestCase):
             self.backend.force_detach(self.volume)
 
     def test_a_profile_that_is_passed_over(self) -> None:
-        """Its host would log in without CHAP, unnoticed."""
+        """The attach fails: the host would log in without CHAP, unnoticed."""
         learned.forget()
         self.has_learned = False
         self.switch(refuse_unlisted='ignored', refuse_only=[
@@ -377,7 +377,7 @@ class AdministratorTest(ChapTestCase):
     @ddt.data(['GET host_auth_profiles', 'GET host_auth_profiles name'], [])
     def test_nothing_shows_that_it_is_passed_over(self, refused: list[str]
                                                   ) -> None:
-        """CHP-6: no profiles are shown, or not how many hosts use them."""
+        """CHP-6: profiles, or the number of their hosts, are not shown."""
         learned.forget()
         self.has_learned = False
         self.switch(refuse_unlisted='ignored' if not refused else 'no_hits',
@@ -404,7 +404,7 @@ class AdministratorTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_a_user_who_may_not_make_profiles(self) -> None:
-        """The role is named, and the request is repeated: it may change."""
+        """The error names the role; a later attach tries again."""
         learned.forget()
         self.has_learned = False
         fresh = self.own('iscsi', use_chap_auth=True)
@@ -430,7 +430,7 @@ class AdministratorTest(ChapTestCase):
         self.assert_logs_in(self.connector, second)
 
     def test_a_profile_that_was_taken_away(self) -> None:
-        """An observation is cached for a while, then checked."""
+        """A new service notices that profiles were removed."""
         first = self.backend.attach(self.volume, self.connector)
         self._remove_profiles()
         fresh = self.own('iscsi', use_chap_auth=True)
@@ -455,7 +455,7 @@ class AdministratorTest(ChapTestCase):
         self._remove_profiles()
 
     def test_a_lost_password_of_a_host_with_volumes(self) -> None:
-        """Its sessions use the old one."""
+        """The attach fails: sessions still use the lost password."""
         first = self.backend.attach(self.volume, self.connector)
         asked, before = self.asked(self.connector), self.left()
         self.lose_secrets()

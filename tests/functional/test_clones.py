@@ -83,7 +83,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_without_a_thin_clone_nothing_is_lost(self, profile: str) -> None:
-        """Source and snapshot are usable after the clone was deleted."""
+        """Source and snapshot are still usable once the clone is deleted."""
         self._start(profile)
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(clone)
@@ -112,7 +112,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_after_a_restart(self, profile: str) -> None:
-        """The service keeps no essential state in memory."""
+        """The service keeps no essential state in memory only."""
         self._start(profile)
         clone = self.backend.clone(self.volume)
         attachment = self.backend.attach(clone, self.host())
@@ -143,7 +143,7 @@ class ClonesTest(base.FunctionalTest):
             self.assertEqual('available', getattr(row, 'status', row))
 
     def test_a_snapshot_does_not_catch_a_thin_clone(self) -> None:
-        """It waits until the clone has left its source's group."""
+        """The snapshot waits until the clone has left its source's group."""
         self._start('sdp')
         self.fault('hang', 'POST', 'volume_groups', seconds=0.5)
         clone, *snapshots = self.together(
@@ -259,7 +259,7 @@ class ClonesTest(base.FunctionalTest):
         self.assertEqual(2, self.left()['volumes'])
 
     def test_thin_clone_of_a_view(self) -> None:
-        """CLN-6: an array refuses it, so a view is used."""
+        """CLN-6: arrays refuse thin clones of a view, so a view is used."""
         self._start('sdp')
         view = self.backend.volume_from_snapshot(
             self.snapshot, kaminario__clone_strategy='view')
@@ -269,7 +269,7 @@ class ClonesTest(base.FunctionalTest):
 
     @on_both
     def test_failures_leave_nothing(self, profile: str) -> None:
-        """Whichever request the array permanently refuses."""
+        """The array refuses each of the writes in turn."""
         self._start(profile)
         before = self.left()
         self.array.control.clear_journal()

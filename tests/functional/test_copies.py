@@ -46,7 +46,7 @@ class DataTest(disks.DisksTest):
         self.assertEqual(b'tail', self.disks.read(volume, GIB - 4, 4))
 
     def assert_full(self, volume: Any) -> None:
-        """It has its own volume on the array, and nothing else."""
+        """Check that a volume of the array provides it, and no view."""
         self.assertEqual(1, len(self.admin.list('volumes',
                                                 name=f'cv-{volume.id}')))
         self.assertEqual([], self.admin.list('snapshots',
@@ -97,10 +97,10 @@ class CopyTest(DataTest):
 
 
 class LateTest(DataTest):
-    """Objects show a moment after they were made (OBJ-6)."""
+    """New objects become visible only after a while (OBJ-6)."""
 
     def each(self) -> Iterator[None]:
-        """Each object of a clone in turn shows late."""
+        """Let each object of a clone in turn become visible late."""
         for resource, after in (('volume_groups', 0), ('volumes', 0),
                                 ('snapshots', 0), ('snapshots', 1)):
             self.fault('late', 'POST', resource, after=after, reads=3)
@@ -119,7 +119,7 @@ class LateTest(DataTest):
             self.assert_left(volumes=1, volume_groups=1)
 
     def test_failed_clones(self) -> None:
-        """Nothing of them is left."""
+        """Failed clones leave nothing."""
         with mock.patch.object(volume_utils, 'copy_volume', autospec=True,
                                side_effect=OSError('full')):
             for _ in self.each():
@@ -227,7 +227,8 @@ class StaleRowTest(DataTest):
 class MeanwhileTest(DataTest):
     """Operations while a view is copied for a group.
 
-    Cinder gives the volume no status then: its driver keeps others out.
+    Cinder does not change the status of the volume meanwhile, so the driver
+    has to refuse other operations.
     """
 
     def setUp(self) -> None:
@@ -244,14 +245,18 @@ class MeanwhileTest(DataTest):
         self.assertTrue(self.backend.restart())
 
     def copy(self, act: Any, patience: float = 0.05) -> Any:
-        """Have the view copied, and run something after; returns its row."""
+        """Add the view to a group; run ``act`` after its data was copied.
+
+        :param patience: the lock timeout of ``act`` in seconds
+        :returns: the row of the volume
+        """
         copy_volume, done = volume_utils.copy_volume, []
 
         def slow(*args: Any, **kwargs: Any) -> None:
             copy_volume(*args, **kwargs)
             with mock.patch.multiple(locks, ATTACH_LOCK_TIMEOUT=patience,
                                      LOCK_TIMEOUT=patience):
-                # Not in the thread that has locked the volume.
+                # In another thread: this one has locked the volume.
                 done.extend(self.together(act))
 
         with mock.patch.object(volume_utils, 'copy_volume', slow):
@@ -263,14 +268,14 @@ class MeanwhileTest(DataTest):
         return row
 
     def refused(self, act: Any, *args: Any, **more: Any) -> None:
-        """It is to be retried."""
+        """Check that an operation is refused, to be tried again."""
         error = self.assertRaises(
             (backend.OperationFailed, exception.CinderException), act, *args,
             **more)
         self.assertIn('is being copied; try again', str(error))
 
     def test_an_attach(self) -> None:
-        """Through this service, or another one."""
+        """An attach is refused by this service and by another one."""
         host = self.host()
 
         def act() -> None:
@@ -286,7 +291,7 @@ class MeanwhileTest(DataTest):
         self.backend.detach(self.backend.attach(row, host))
 
     def test_the_host_that_copies_keeps_the_view(self) -> None:
-        """Cinder ends a connection for its own use that was refused."""
+        """Cinder terminates even a connection that was refused."""
         self.copy(lambda: self.refused(
             self.backend.driver.terminate_connection,
             self.backend.volume(self.view.id), self.disks.properties))
@@ -299,7 +304,7 @@ class MeanwhileTest(DataTest):
         self.assert_data(self.backend.volume_from_snapshot(made[0]))
 
     def test_deletion(self) -> None:
-        """It goes back to where it was."""
+        """The deletion is refused, and the status is available again."""
         def act() -> None:
             self.assertRaises(backend.OperationFailed,
                               self.backend.delete_volume, self.view)
@@ -329,7 +334,7 @@ class MeanwhileTest(DataTest):
             self.backend.driver.revert_to_snapshot, None, row, snapshot))
 
     def test_an_extend_waits(self) -> None:
-        """And grows the volume that is there by then."""
+        """An extend waits for the copy, and then extends the new volume."""
         stale = self.backend.volume(self.view.id)
         thread = threading.Thread(
             target=self.other.extend_volume, args=(stale, 2))
@@ -351,7 +356,7 @@ class MeanwhileTest(DataTest):
         self.backend.detach(attachment)
 
     def test_attached_with_a_row_from_before(self) -> None:
-        """The view is still there, and has other data."""
+        """The host gets the new volume, not the view, which still exists."""
         self.backend.create_snapshot(self.view)
         stale = self.backend.volume(self.view.id)
         row = self.copy(lambda: None)

@@ -12,9 +12,9 @@
 
 """The driver's connection properties, used by an initiator, with data.
 
-The array is a process of k2-sim that serves its volumes over iSCSI, the
-initiator is qemu-io, in user space. What a kernel makes of the same is in
-tests/guest.
+The array is a process of k2-sim that serves its volumes over iSCSI; the
+initiator is qemu-io, in user space. tests/guest does the same with the
+initiator of a kernel.
 """
 
 import contextlib
@@ -57,8 +57,8 @@ class DataPathTest(testtools.TestCase):
 
     @classmethod
     def start_arrays(cls, folder: pathlib.Path) -> None:
-        """Have all arrays that the tests of the class share."""
-        # The other ways to clone end in a copy, which a kernel must do.
+        """Start the arrays that the tests of the class share."""
+        # Movable clones, as otherwise data is copied, which needs a kernel.
         cls.simulator = iscsi.Simulator(
             folder / 'state', cls.plane, ('--behavior', 'clones_movable=true'))
         cls._start(cls.simulator)
@@ -88,7 +88,7 @@ class DataPathTest(testtools.TestCase):
 
     def attach(self, volume: Any, host: int = 1
                ) -> tuple[Any, list[iscsi.Path]]:
-        """The attachment, and the driver's LUN on each portal."""
+        """Attach a volume; return the attachment and all paths."""
         iqn = f'iqn.1994-05.com.example:{host}'
         attachment = self.backend.attach(volume, {
             'host': f'compute-{host}', 'ip': f'127.0.0.{host}',
@@ -97,19 +97,19 @@ class DataPathTest(testtools.TestCase):
         return attachment, iscsi.paths(attachment.connection_info, iqn)
 
     def disk(self, volume: Any) -> iscsi.Path:
-        """Its first path, on the first host."""
+        """Attach a volume to the first host; return its first path."""
         return self.attach(volume)[1][0]
 
     def assert_not_there(self, path: iscsi.Path) -> None:
-        """No initiator finds the LUN."""
+        """Check that the initiator does not find the LUN."""
         self.assertRaises(subprocess.CalledProcessError, path.io, 'length')
 
 
 class LifeTests:
-    """From the first attachment to the last, for any data plane."""
+    """Steps from the first attachment to the last, for any data plane."""
 
     def live(self) -> list[iscsi.Path]:
-        """All of it, through all paths; returns those of the last volume."""
+        """Run all steps through all paths; return the last volume's paths."""
         volume = self.backend.create_volume(1)
         attachment, paths = self.attach(volume)
         self.assertEqual(2, len(paths))
@@ -145,7 +145,7 @@ class LifeTests:
 
 
 class TgtTest(LifeTests, DataPathTest):
-    """All steps. On LIO, which few machines have, see tests/guest."""
+    """All tests, on tgt. For LIO, which few machines have, see tests/guest."""
 
     def test_wrong_passwords(self) -> None:
         self.start(use_chap_auth=True)
@@ -170,7 +170,7 @@ class TgtTest(LifeTests, DataPathTest):
         there.io('read -P 2 2M 1M', 'read -P 0 3M 1M')
 
     def test_force_detach(self) -> None:
-        """A host that does not reply any more loses the volume."""
+        """A host that no longer responds loses access to the volume."""
         self.start()
         volume = self.backend.create_volume(1)
         path = self.disk(volume)
@@ -181,7 +181,7 @@ class TgtTest(LifeTests, DataPathTest):
         other.io('read -P 1 1M 1M')
 
     def test_discard(self) -> None:
-        """Blocks that a host discards are free for others on the array."""
+        """Blocks that a host discards are freed on the array."""
         self.start()
         path = self.disk(self.backend.create_volume(1))
         before = self.taken()
@@ -192,7 +192,7 @@ class TgtTest(LifeTests, DataPathTest):
         path.io('read -P 0 0 12M', 'read -P 1 12M 4M')
 
     def taken(self) -> int:
-        """Bytes that the array uses for all volumes."""
+        """Return the bytes that the array uses for all volumes."""
         self.simulator.control('POST', 'survey')
         capacity, = self.simulator.hits('system/capacity')
         return int(capacity['allocated']) * 1024
@@ -208,7 +208,7 @@ class TgtTest(LifeTests, DataPathTest):
         original.io('read -P 3 0 1M', 'read -P 0 5M 1M')
 
     def test_clones(self) -> None:
-        """Of a volume that is attached; the strategy copy needs a kernel."""
+        """Clones of an attached volume; the strategy copy needs a kernel."""
         self.start()
         for strategy in ('thin', 'view'):
             self.clone(strategy)
@@ -255,13 +255,13 @@ class TgtTest(LifeTests, DataPathTest):
 
 
 class ReplicationTest(DataPathTest):
-    """Two arrays, one of which is lost."""
+    """Failover and failback with two arrays, one of which is lost."""
 
     peer: iscsi.Simulator
 
     @classmethod
     def start_arrays(cls, folder: pathlib.Path) -> None:
-        """Each needs to know the address of the other one."""
+        """Start two arrays, each of which knows the other's address."""
         password = folder / 'password'
         password.write_text('secret-of-both-arrays\n')
         addresses = [f'{iscsi.address(net)}:8443' for net in (103, 104)]
@@ -296,13 +296,13 @@ class ReplicationTest(DataPathTest):
         self.assertEqual({}, self.peer.leftovers())
 
     def let_copy(self) -> None:
-        """A round of replication passes."""
+        """Let one round of replication pass."""
         for simulator in (self.simulator, self.peer):
             simulator.control('POST', 'clock', advance=RPO + 1)
 
     @contextlib.contextmanager
     def dead(self) -> Any:
-        """The first array is killed; it starts again at the end."""
+        """Kill the first array; start it again at the end of the context."""
         self.simulator.stop(signal.SIGKILL)
         try:
             yield
@@ -310,9 +310,10 @@ class ReplicationTest(DataPathTest):
             self.simulator.start()
 
     def test_dead_array(self) -> None:
-        """Copied data is on the other one; the rest is lost, as reported.
+        """Replicated data is on the other array; later writes are lost.
 
-        The array has it still when it comes back, and must not show it.
+        The first array still has them when it is back, but after the
+        failback hosts must not see them.
         """
         volume = self.backend.create_volume(1, **REPLICATED)
         attachment, (path,) = self.attach(volume)

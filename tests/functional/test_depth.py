@@ -12,9 +12,9 @@
 
 """How deep the stack is when a request is sent.
 
-A budget: whoever reads the code should get from Cinder's call to the wire in
-a few steps. Counted from the driver's public method to ``requests``' own send,
-every package included; printed, so that the run tells where it stands.
+A budget, so that a reader of the code gets from Cinder's call to the request
+in a few steps. The tests count, and print, all frames from the public method
+of the driver to ``requests.Session.send``, of whichever package.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ import requests
 from tests.functional import base
 from tests.functional import learned
 
-#: Frames at most.
+#: The maximum number of frames.
 GOAL = 12
 
 Stack = traceback.StackSummary
@@ -65,7 +65,7 @@ class DepthTest(base.FunctionalTest):
     @contextlib.contextmanager
     def _measured(self, what: str, method: str, driver: Any
                   ) -> Iterator[None]:
-        """See the stack of each request that a method of the driver sends."""
+        """Check the stacks of all requests that a driver method sends."""
         stacks: list[Stack] = []
         do = getattr(driver, method)
         inside: list[str] = []
@@ -104,10 +104,13 @@ class DepthTest(base.FunctionalTest):
             yield
 
     def _from(self, method: str, stack: Stack) -> Stack:
-        """The frames from a method on; that of the watch is the send's."""
+        """Return the frames from a method on.
+
+        The last one, of the wrapper, counts as that of ``send``.
+        """
         places = [number for number, frame in enumerate(stack)
                   if frame.name == method
                   and frame.filename.endswith('cinder_k2/driver/base.py')]
-        # A thread would hide how deep it is.
+        # In another thread, the stack would not include the method.
         self.assertTrue(places, ''.join(stack.format()))
         return Stack.from_list(stack[places[0]:])

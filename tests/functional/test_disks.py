@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The mock of an initiator: what it must find, and what it must refuse."""
+"""The mock of an initiator: what it must find or refuse."""
 
 from cinder.volume import volume_utils
 from os_brick import exception as brick_exception
@@ -23,10 +23,10 @@ MIB = 1048576
 
 @base.pairwise_variants
 class DisksWorkTest(disks.DisksTest):
-    """Data is on the object that the driver and the array return."""
+    """The mock leads to the data of the right object."""
 
     def _device(self, volume):
-        """Attach on this host as Cinder does for its own purposes."""
+        """Attach a volume to this host, as Cinder does for its own use."""
         properties = volume_utils.brick_get_connector_properties(True, False)
         driver = self.backend.driver
         info, _ = driver._attach_volume(self.backend.context, volume,
@@ -88,7 +88,7 @@ class DisksWorkTest(disks.DisksTest):
         self.backend.delete_snapshot(snapshot)
 
     def test_real_dd(self):
-        """Sparse into what has data: as on a device, that data stays."""
+        """A sparse copy keeps existing data, as on a device."""
         source = self.backend.create_volume(1)
         target = self.backend.create_volume(1)
         self.disks.write(source, 3 * MIB, b'text')

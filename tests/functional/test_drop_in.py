@@ -14,8 +14,8 @@
 
 The in-tree driver (with krest) creates volumes, snapshots, copies and
 attachments; one line of cinder.conf changes; then this driver uses all of
-them. Nothing is renamed or lost meanwhile, and then the in-tree driver takes
-over again.
+them, and renames or loses nothing. Finally the in-tree driver takes over
+again.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ MIB = 1 << 20
 KIB_PER_GIB = 1 << 20
 DEDUP = {'kaminario__thin_prov_type': 'dedup'}
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
-# How to find what must be handled before going back; from the page.
+# From the page: queries for objects to change before switching back.
 QUERIES = {'hosts': 'name__prefix=cinder-',
            'snapshots': 'is_exposable=true&short_name__prefix=cv-',
            'volume_groups': 'name__prefix=ccg-'}
@@ -43,15 +43,15 @@ RESOURCES = {'volume_groups': 'name', 'volumes': 'name',
 
 
 class DropInTest(disks.DisksTest):
-    """Has one of each kind from the old driver, with data in it.
+    """Has objects of each type from the old driver, with data.
 
     :ivar volume: attached to ``self.guest`` as ``self.attachment``
-    :ivar source: has ``self.snapshot``, and was written to since
-    :ivar plain: is not deduplicated
-    :ivar clone: a copy of ``self.plain``
-    :ivar copy: a copy of the snapshot
-    :ivar managed: was made by an administrator
-    :ivar before: what the old driver has left on the array, see ``there``
+    :ivar source: the volume of ``self.snapshot``, written to after it
+    :ivar plain: a volume without deduplication
+    :ivar clone: a clone of ``self.plain``
+    :ivar copy: a volume from the snapshot
+    :ivar managed: a volume that an administrator created
+    :ivar before: the objects of the old driver on the array, see ``there``
     """
 
     # Rows of the in-tree driver have no ids: names are looked up.
@@ -93,18 +93,18 @@ class DropInTest(disks.DisksTest):
         return self.backend.manage({'source-name': 'db-data'})
 
     def use_ours(self) -> None:
-        """Change the line and restart; the rows stay as they are."""
+        """Switch to this driver and restart; rows are not changed."""
         self.switch(delete_host_with_initiators=False)
         self.assertTrue(self.backend.change_driver(self.protocol))
 
     def use_old(self) -> None:
-        """Change the line back."""
+        """Switch to the old driver and restart."""
         self.switch(delete_host_with_initiators=True)
         self.assertTrue(self.backend.change_driver(
             test_upgrade.OLD[self.protocol]))
 
     def _remove_hosts(self) -> None:
-        """This driver never deletes foreign hosts."""
+        """Delete the hosts of the old driver, which this driver keeps."""
         self.backend.delete_everything()
         for resource in ('host_iqns', 'host_fc_ports', 'hosts'):
             for found in self.admin.list(resource):
@@ -113,14 +113,14 @@ class DropInTest(disks.DisksTest):
     # Looks
 
     def there(self) -> dict[tuple[str, int], str]:
-        """Names of all users' objects on the array, by resource and id."""
+        """Return the names of users' objects, by resource and id."""
         return {(resource, row['id']): row[field]
                 for resource, field in RESOURCES.items()
                 for row in self.admin.list(resource)
                 if row[field] != 'CTRL'}
 
     def assert_kept(self, *gone: str) -> None:
-        """All objects of the old driver have the same ids and names.
+        """Check that the old driver's objects have the same ids and names.
 
         :param gone: names of objects that were deleted on purpose
         """
@@ -131,12 +131,12 @@ class DropInTest(disks.DisksTest):
             {key: name for key, name in now.items() if key in self.before})
 
     def assert_data(self, **expected: bytes) -> None:
-        """These rows hold these bytes."""
+        """Check the data of these attributes."""
         for name, text in expected.items():
             self.assertEqual(text, self.data(getattr(self, name)), name)
 
     def data(self, row: Any) -> bytes:
-        """The first bytes that were written to a volume or snapshot."""
+        """Return the 5 bytes at 1 MiB of a volume or snapshot."""
         get = (self.backend.snapshot if hasattr(row, 'volume_id')
                else self.backend.volume)
         return self.disks.read(get(row.id), MIB, 5)
@@ -147,19 +147,19 @@ class DropInTest(disks.DisksTest):
                          managed=b'admin')
 
     def assert_seen(self, attachment: Any, host: Any, row: Any) -> None:
-        """The host finds the volume."""
+        """Check that the host finds the volume."""
         self.assertEqual(
             self.disks.path(self.backend.volume(row.id)),
             self.disks.find(attachment.connection_info, host))
 
     def size(self, volume: Any) -> int:
-        """GiB of a volume on the array."""
+        """Return the size of a volume on the array, in GiB."""
         found = self.admin.list('volumes', name=f'cv-{volume.id}')[0]
         return int(found['size']) // KIB_PER_GIB
 
 
 class ForwardTest(DropInTest):
-    """Hosts and copies, over what depends on protocol and array."""
+    """Attachments and copies, which depend on protocol and array."""
 
     def test_attachments(self) -> None:
         other = self.backend.attach(self.plain, self.guest)
@@ -168,7 +168,7 @@ class ForwardTest(DropInTest):
         third = self.backend.attach(self.clone, elsewhere)
         self.assert_seen(third, elsewhere, self.clone)
         self.assertEqual(2, self.left()['hosts'])
-        # As nova does when it starts the guest again.
+        # As nova does when it restarts the guest.
         again = self.backend.manager.initialize_connection(
             self.backend.context, self.backend.volume(self.volume.id),
             self.guest)
@@ -190,7 +190,7 @@ class ForwardTest(DropInTest):
         self.backend.force_detach(self.plain)
         self.assertNotIn('mappings', self.left())
         self.assert_all_data()
-        # The host, which the old driver has named, stays.
+        # The host, which the old driver named, stays.
         self.assert_kept()
         for row in (self.volume, self.copy, self.managed):
             self.backend.extend_volume(row, 3)
@@ -231,7 +231,7 @@ class ForwardTest(DropInTest):
                          managed=b'admin')
 
     def _read_snapshot(self) -> None:
-        """As cinder-backup does, which copies nothing first."""
+        """Attach the snapshot and read it, as cinder-backup does."""
         driver, host = self.backend.driver, self.host()
         connection = driver.initialize_connection_snapshot(
             self.snapshot, host)
@@ -281,7 +281,7 @@ class ForwardFurtherTest(DropInTest):
         for row in (self.copy, self.managed):
             self.backend.unmanage(row)
         self.assert_kept()
-        # Only managing gives names, which are those of the new ids.
+        # Only managing renames, to names with the new ids.
         self.copy, self.managed = [
             self.backend.manage({'source-name': f'cv-{row.id}'})
             for row in (self.copy, self.managed)]
@@ -319,7 +319,7 @@ class ForwardFurtherTest(DropInTest):
 
 
 class BackTest(DropInTest):
-    """The old driver takes over again, after the steps in its page."""
+    """The old driver takes over again, after the steps of the page."""
 
     def test_back_and_forth(self) -> None:
         self._use_everything()
@@ -339,7 +339,7 @@ class BackTest(DropInTest):
             'hosts', 'host_iqns', 'host_fc_ports'})
 
     def _use_everything(self) -> None:
-        """Leave the objects that this driver creates differently."""
+        """Create objects that the old driver would create differently."""
         self.new_host = self.host('compute.7')
         self.made = [self.backend.clone(self.source),
                      self.backend.volume_from_snapshot(self.snapshot)]
@@ -411,7 +411,7 @@ class BackTest(DropInTest):
             self.backend.delete_group(group)
 
     def _use_old_on(self, volume: Any) -> None:
-        """All features of the old driver."""
+        """Use the features of the old driver on a volume."""
         self.backend.delete_snapshot(self.backend.create_snapshot(volume))
         size = self.size(volume) + 1
         self.backend.extend_volume(volume, size)
@@ -426,7 +426,7 @@ class BackTest(DropInTest):
         self.assertNotIn('mappings', self.left())
 
     def _delete_all(self) -> None:
-        """Clones first, and by hand what only thin clones needed."""
+        """Delete clones first, and hidden snapshots as an administrator."""
         for row in self.made:
             self.backend.delete_volume(row)
         hidden = self.admin.list('snapshots', short_name__prefix='ccs-')
@@ -444,7 +444,7 @@ class BackOverFCTest(BackTest):
 
 
 def page() -> str:
-    """The instructions for operators."""
+    """Return the text of the operator's page."""
     path = pathlib.Path(__file__).parents[2] / (
         'doc/source/operator/replacing.rst')
     return path.read_text(encoding='utf-8')

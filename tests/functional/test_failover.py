@@ -38,7 +38,7 @@ class FailoverTest(replicated.ReplicatedTest):
     options = {'k2_retry_timeout': 20}
 
     def fails_over(self, target: str | None = replicated.TARGET) -> Any:
-        """Fail the back end over; the row of the service."""
+        """Fail the back end over; return the row of the service."""
         service = self.backend.fail_over(target)
         self.assertEqual(
             ('failed-over', replicated.TARGET, True, 'failed-over'),
@@ -48,7 +48,7 @@ class FailoverTest(replicated.ReplicatedTest):
         return service
 
     def fails_back(self) -> Any:
-        """Fail the back end back; the row of the service."""
+        """Fail the back end back; return the row of the service."""
         service = self.backend.fail_back()
         self.assertEqual(
             ('enabled', '', False),
@@ -58,7 +58,7 @@ class FailoverTest(replicated.ReplicatedTest):
 
     def assert_row(self, row: Any, replication: str, status: str,
                    array: arrays.Served | None = None, why: str = '') -> None:
-        """A volume's row has this status, and names the right array."""
+        """Check the status in a volume's row, and the array that it names."""
         row.refresh()
         self.assertEqual((replication, status),
                          (row.replication_status, row.status),
@@ -72,7 +72,7 @@ class FailoverTest(replicated.ReplicatedTest):
             self.assertIs(array, self.holder(row))
 
     def is_mapped(self, row: Any, array: arrays.Served) -> bool:
-        """Whether a volume is mapped on an array."""
+        """Return whether a volume is mapped on an array."""
         names = (f'cv-{row.name_id}', f'rcv-{row.name_id}')
         refs = {f'/volumes/{v["id"]}' for v in array.admin.list('volumes')
                 if v['name'] in names}
@@ -80,7 +80,7 @@ class FailoverTest(replicated.ReplicatedTest):
                    for m in array.admin.list('mappings'))
 
     def targets_of(self, attachment: Any) -> str:
-        """The targets that a host gets for a volume."""
+        """Return the targets in the connection properties, as text."""
         data = attachment.connection_info
         return str(data.get('target_iqn') or data['target_iqns']
                    if self.protocol == 'iscsi' else data['target_wwn'])
@@ -138,7 +138,7 @@ class EverywhereTest(FailoverTest):
             self.backend.detach(self.backend.attach(row, self.host()))
 
     def uses_everything(self, volume: Any) -> list[Any]:
-        """Use all of Cinder's operations; returns the created objects."""
+        """Use all of Cinder's operations; return the created volumes."""
         k2 = self.backend
         plain = k2.create_volume(1)
         snapshot = k2.create_snapshot(plain)
@@ -167,7 +167,7 @@ class EverywhereTest(FailoverTest):
         return made
 
     def ids_of(self, admin: Any, resource: str, prefix: str) -> list[int]:
-        """Ids of objects whose name has this prefix."""
+        """Return the ids of objects whose names have this prefix."""
         return [row['id'] for row in admin.list(resource)
                 if row.get('short_name', row['name']).startswith(prefix)]
 
@@ -219,7 +219,7 @@ class TargetsTest(FailoverTest):
         self.assert_row(volume, 'enabled', 'available', self.primary)
 
     def test_the_primary_under_another_name(self) -> None:
-        """No array can take over from itself."""
+        """The primary cannot be its own target."""
         self.own('iscsi', replication_device=self.device(
             san_ip='localhost', port=self.primary.port))
         volume = self.backend.create_volume()
@@ -233,7 +233,7 @@ class TargetsTest(FailoverTest):
         self.assertIs(self.primary, self.holder(volume))
 
     def test_a_type_that_names_the_array_that_serves(self) -> None:
-        """New volumes there can be replicated to the primary only."""
+        """Volumes created there are replicated to the primary."""
         self.fails_over()
         self.backend.enable()
         volume = self.replicated(
@@ -244,7 +244,7 @@ class TargetsTest(FailoverTest):
         self.assert_row(volume, 'enabled', 'available', self.primary)
 
     def test_the_target_is_lost(self) -> None:
-        """Nothing happens, and it can be done later."""
+        """Nothing changes, and the failover can be repeated later."""
         volume = self.replicated()
         with self.lost(self.secondary):
             for target in (replicated.TARGET, None):
@@ -328,7 +328,7 @@ class LeftBehindTest(FailoverTest):
     """Volumes that cannot be moved are never reported as moved."""
 
     def test_plain_volumes(self) -> None:
-        """Cinder sets them to error; they stay where they are."""
+        """Plain volumes stay on the primary; Cinder sets them to error."""
         plain, volume = self.backend.create_volume(1), self.replicated()
         self.fails_over()
         self.assert_row(plain, 'not-capable', 'error', self.primary)
@@ -338,7 +338,7 @@ class LeftBehindTest(FailoverTest):
 
     @ddt.data(True, False)
     def test_rows_without_a_status(self, known: bool) -> None:
-        """Old ones, which Cinder does not distinguish from replicated ones."""
+        """Old rows, which Cinder does not tell from replicated volumes."""
         plain, volume = self.backend.create_volume(1), self.replicated()
         plain.update({'replication_status': None, **(
             {} if known else {'provider_id': None})})
@@ -370,7 +370,7 @@ class LeftBehindTest(FailoverTest):
         self.fails_back()
 
     def test_an_idle_session(self) -> None:
-        """Reported with the reason; repaired by the next that succeeds."""
+        """The failover fails with a reason; a later one succeeds."""
         volume, other = self.replicated(), self.replicated()
         self.command(self.primary, volume, 'suspended')
         self.command(self.primary, volume, 'idle')
@@ -408,7 +408,7 @@ class LeftBehindTest(FailoverTest):
         self.assertEqual('error', snapshot.status)
         self.assert_row(other, 'failed-over', 'available', self.secondary)
         self.fails_back()
-        # It is on the primary with its data, but not replicated.
+        # The volume is on the primary with its data, but not replicated.
         self.assert_row(volume, 'error', 'available', self.primary,
                         'is idle as source')
         self.assert_row(other, 'enabled', 'available', self.primary)
@@ -436,7 +436,7 @@ class LeftBehindTest(FailoverTest):
                                     name=f'rcv-{volume.id}')
 
     def test_operations_on_what_was_left(self) -> None:
-        """They go to the array that has it."""
+        """Operations on it go to the array that it is on."""
         plain = self.backend.create_volume(1)
         snapshot = self.backend.create_snapshot(plain)
         volume = self.replicated()
@@ -464,7 +464,7 @@ class LeftBehindTest(FailoverTest):
         self.backend.delete_volume(plain)
 
     def test_a_failover_that_breaks_off(self) -> None:
-        """The commands arrive, but their result is lost."""
+        """The commands are carried out, but their result is lost."""
         volume = self.replicated()
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': 'PATCH', 'path': '*',
@@ -481,7 +481,7 @@ class LeftBehindTest(FailoverTest):
 
 @ddt.ddt
 class FailbackTest(FailoverTest):
-    """Everything fails back, at once or in parts."""
+    """Volumes fail back, all together or one by one."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -490,7 +490,7 @@ class FailbackTest(FailoverTest):
         self.pass_time()
 
     def test_hosts(self) -> None:
-        """The driver's are deleted with their last mapping; others stay."""
+        """Only the driver's hosts are deleted with their last mapping."""
         foreign = [array.admin.create('hosts', name='foreign', type='Linux')
                    for array in (self.primary, self.secondary)]
         here = self.backend.attach(self.volume, connector := self.host())
@@ -513,7 +513,7 @@ class FailbackTest(FailoverTest):
         self.backend.detach(attachment)
 
     def test_mappings_that_stay_listed(self) -> None:
-        """QRY-10: the volume is moved when they have gone from the list."""
+        """QRY-10: the failback waits until they are no longer listed."""
         for array in (self.primary, self.secondary):
             array.control.set_behaviors(linger_seconds=30.0, linger_all=True)
             self.addCleanup(array.control.set_behaviors, linger_seconds=0.0,
@@ -538,7 +538,7 @@ class FailbackTest(FailoverTest):
                     array.admin.delete(resource, found['id'])
 
     def test_grown_away(self) -> None:
-        """The primary grows it before it gets the data."""
+        """The volume on the primary is extended before it gets the data."""
         with self.lost(self.primary):
             self.fails_over()
             self.backend.extend_volume(self.volume, 3)
@@ -552,7 +552,7 @@ class FailbackTest(FailoverTest):
         self.backend.extend_volume(self.volume, 4)
 
     def test_an_array_that_grows_no_copy(self) -> None:
-        """VOL-4 to the letter: the copy is created again."""
+        """VOL-4 as written: the copy has to be created again."""
         self.switch(grow_suspended=False)
         with self.lost(self.primary):
             self.fails_over()
@@ -569,7 +569,7 @@ class FailbackTest(FailoverTest):
         self.assertEqual('grown', self.read(self.volume))
 
     def test_a_volume_of_another_name(self) -> None:
-        """It cannot be unmapped from its hosts, so it stays there."""
+        """A renamed volume cannot be unmapped, so it does not fail back."""
         self.fails_over()
         attachment = self.backend.attach(self.volume, self.host())
         number = self.ids(self.volume)['volume']
@@ -579,7 +579,7 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'error', 'in-use', self.secondary,
                         f'has no replicated volume cv-{self.volume.id}')
         self.assertEqual('second', self.read(self.volume))
-        # The id may belong to another volume: nothing is done with it.
+        # The id may belong to another volume, so it is not used.
         error = self.assertRaises(
             exception.VolumeBackendAPIException, self.backend.detach,
             attachment)
@@ -592,7 +592,7 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
 
     def test_too_slow(self) -> None:
-        """It stays usable where it is, and fails back another time."""
+        """Volumes that are not ready in time stay, and fail back later."""
         self.use('iscsi', k2_failback_timeout=100)
         slow, quick = self.replicated(), self.replicated()
         self.pass_time()
@@ -627,7 +627,7 @@ class FailbackTest(FailoverTest):
                       self.log.text())
 
     def test_made_away(self) -> None:
-        """Replicated as soon as the primary is back; plain ones stay."""
+        """Replicated ones need the primary, and fail back; plain ones stay."""
         with self.lost(self.primary):
             self.fails_over()
             plain = self.backend.create_volume(1)
@@ -652,7 +652,7 @@ class FailbackTest(FailoverTest):
         self.backend.delete_volume(made)
 
     def test_snapshots_of_both_arrays(self) -> None:
-        """Each stays where it was taken, and can be deleted from there."""
+        """Snapshots stay on their array, and can be deleted there."""
         home = [self.backend.create_snapshot(self.volume) for _ in range(3)]
         self.fails_over()
         away = [self.backend.create_snapshot(self.volume) for _ in range(3)]
@@ -672,7 +672,7 @@ class FailbackTest(FailoverTest):
         self.assertNothingLeft()
 
     def test_a_snapshot_on_an_array_that_is_lost(self) -> None:
-        """It cannot be deleted now, and stays with a clear error."""
+        """The deletion fails with a clear error, and the snapshot stays."""
         snapshot = self.backend.create_snapshot(self.volume)
         with self.lost(self.primary):
             self.fails_over()
@@ -686,7 +686,7 @@ class FailbackTest(FailoverTest):
         self.backend.delete_snapshot(snapshot)
 
     def test_ended_away(self) -> None:
-        """A retype ends the replication, and the volume stays there."""
+        """If a retype ends the replication, the volume stays there."""
         other = self.replicated()
         with self.lost(self.primary):
             self.fails_over()
@@ -762,7 +762,7 @@ class ClonesTest(FailoverTest):
             kaminario__clone_strategy='thin')
 
     def assert_reclaimed(self, *rows: Any) -> None:
-        """When all are deleted, in this order, nothing is hidden."""
+        """Delete volumes in this order; check that nothing is left."""
         for row in rows:
             self.backend.delete_volume(row)
         self.assertNothingLeft()
@@ -799,7 +799,7 @@ class ClonesTest(FailoverTest):
         self.assert_reclaimed(self.source, made)
 
     def test_made_away(self) -> None:
-        """The array where it was created has the copy later."""
+        """Clones that were created on the secondary, before a failback."""
         self.fails_over()
         self.backend.enable()
         self.source = self.backend.create_volume()
@@ -807,7 +807,7 @@ class ClonesTest(FailoverTest):
         self.fails_back()
         self.backend.delete_volume(self.source)
         self.backend.delete_volume(clone)
-        # The other source, and the other clone.
+        # The source of setUp, and the other clone.
         self.assertEqual(2, self.count(self.primary)['volumes'])
         self.fails_over()
         self.backend.delete_volume(again)
@@ -815,7 +815,7 @@ class ClonesTest(FailoverTest):
 
 
 class GroupsTest(FailoverTest):
-    """Groups that are replicated fail over by themselves, or with all."""
+    """Replicated groups fail over by themselves, or with the back end."""
 
     def group(self, kind: dict[str, str], count: int = 2) -> Any:
         """A replicated group with volumes."""
@@ -866,7 +866,7 @@ class MoreGroupsTest(GroupsTest):
 
     @ddt.data(REPLICATED_GROUP, EACH_REPLICATED)
     def test_with_the_host(self, kind: dict[str, str]) -> None:
-        """One group went before; one is not replicated at all."""
+        """One group was failed over before; one is not replicated."""
         group, other = self.group(kind), self.group(kind)
         off = self.empty_group(kind)
         self.backend.failover_group(group, replicated.TARGET)
@@ -885,7 +885,7 @@ class MoreGroupsTest(GroupsTest):
             self.assert_members(one, 'enabled', 'available', self.primary)
 
     def test_a_group_that_cannot(self) -> None:
-        """Cinder is notified; the volumes stay, and can be used."""
+        """Cinder sees the error; the volumes stay and remain usable."""
         group = self.group(REPLICATED_GROUP)
         with self.lost(self.secondary):
             failure = self.assertRaises(
@@ -928,7 +928,7 @@ class MoreGroupsTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_without_volumes(self) -> None:
-        """It is deleted where it was created, whichever array is active."""
+        """An empty group is deleted on its array, whichever is active."""
         group = self.empty_group(REPLICATED_GROUP)
         self.fails_over()
         self.backend.enable()
@@ -949,7 +949,7 @@ class MoreGroupsTest(GroupsTest):
         self.sweep(self.primary)
 
     def test_mended_with_the_host(self) -> None:
-        """A group that a failover of the host left behind."""
+        """A later failover of the back end repairs a group that failed."""
         group = self.group(REPLICATED_GROUP)
         for state in ('suspended', 'idle'):
             self.command(group, state)
@@ -1003,7 +1003,7 @@ class ClusterTest(FailoverTest):
         self.assertEqual('second', self.read(volume))
 
     def test_a_member_that_has_not_heard_of_it(self) -> None:
-        """It uses the rows, not its own state."""
+        """The member relies on the rows, not on its own state."""
         volume, other = self.replicated(), self.replicated()
         self.first.fail_over(replicated.TARGET)
         self.second.driver._arrays.activate(None)
@@ -1019,7 +1019,7 @@ class ClusterTest(FailoverTest):
         self.assert_row(volume, 'enabled', 'available', self.primary)
 
     def test_a_member_without_the_target(self) -> None:
-        """Its row says so, and it is disabled."""
+        """The row of that member has the error, and it is disabled."""
         del self.second.driver._arrays._by_id[replicated.TARGET]
         self.first.fail_over(replicated.TARGET)
         service = self.second.service()

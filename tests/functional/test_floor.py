@@ -13,8 +13,8 @@
 """The driver on an array that supports only the known requests.
 
 Everything that in-tree Cinder can do works there (section 16 of the API
-rules), however the array refuses the rest; see test_known for in-tree Cinder
-itself.
+rules), however the array refuses other requests. test_known tests in-tree
+Cinder itself.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class FloorBase(base.FunctionalTest):
     keeps_budgets = False
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
-        # Verdicts from another kind of refusal must not count.
+        # Verdicts from other ways of refusing must not count.
         learned.forget()
         return self.own(protocol, **options)
 
@@ -80,14 +80,14 @@ class FloorTest(FloorBase, images.ImagesTest):
         self.backend.extend_volume(plain, 2)
         in_tree.attachments(self, source, plain)
         in_tree.managed(self)
-        # By then the initial figures are old.
+        # Let the cached statistics expire.
         self.clock.sleep(600)
         self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
         self.backend.delete_everything()
         self.assertNothingLeft()
 
     def test_views_that_show_late(self) -> None:
-        """OBJ-6: the in-tree driver does not look for them by name."""
+        """OBJ-6: views that are visible late are found without searches."""
         source = self.backend.volume_from_image(self.image(b'first'))
         snapshot = self.backend.create_snapshot(source)
         for after, make in enumerate((
@@ -100,10 +100,10 @@ class FloorTest(FloorBase, images.ImagesTest):
 
 @ddt.ddt
 class HostsTest(FloorBase):
-    """Hosts of either driver, whatever the array shows of them."""
+    """Hosts of either driver, even if the array hides their initiators."""
 
     def _attach_beside(self, first: Any, other: Any, host: Any) -> None:
-        """A new service maps another volume to the same host."""
+        """Map another volume to the same host, and detach both."""
         second = self.backend.attach(other, host)
         self.assertEqual((1, 2), (self.left()['hosts'],
                                   self.left()['mappings']))
@@ -111,11 +111,11 @@ class HostsTest(FloorBase):
         self.assertEqual(1, self.left()['mappings'])
         self.backend.detach(second)
         self.assertNotIn('mappings', self.left())
-        # Afterwards the array refuses in another way than before.
+        # The next test changes how the array refuses.
         self.backend.delete_everything()
 
     def _told(self) -> int:
-        """How often a warning about unverified hosts was logged."""
+        """Return how often a warning about unverified hosts was logged."""
         return sum('could not be verified' in message for message
                    in self.log.messages(logging.WARNING, 'cinder_k2'))
 
@@ -123,7 +123,7 @@ class HostsTest(FloorBase):
               ('no_hits', False), ('ignored', True))
     @ddt.unpack
     def test_in_tree(self, refusal: str, fqdn: bool) -> None:
-        """Used under the in-tree driver's name, and kept."""
+        """The host is used under the in-tree driver's name, and kept."""
         self.switch(refuse_unlisted=refusal)
         self.own(test_upgrade.OLD[self.protocol], san_api_port=None,
                  san_ip=self.array.host, unique_fqdn_network=fqdn)
@@ -138,7 +138,7 @@ class HostsTest(FloorBase):
 
     @ddt.data('400', '500', 'no_hits')
     def test_ours(self, refusal: str) -> None:
-        """It is deleted with its last volume."""
+        """The driver's own host is deleted with its last volume."""
         self.switch(refuse_unlisted=refusal)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
         host = self.host()
@@ -149,7 +149,7 @@ class HostsTest(FloorBase):
 
     @ddt.data('400', 'no_hits')
     def test_one_of_two_names(self, refusal: str) -> None:
-        """INI-3: services of one machine call it by different names."""
+        """INI-3: services on one machine may report different host names."""
         self.switch(refuse_unlisted=refusal)
         self.own(self.protocol, unique_fqdn_network=False)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
@@ -162,7 +162,7 @@ class HostsTest(FloorBase):
     @ddt.unpack
     def test_other_names_after_a_restart(self, refusal: str, unique: bool
                                          ) -> None:
-        """It is found under the name that it was given first."""
+        """The host is found under its first name."""
         self.switch(refuse_unlisted=refusal)
         self.own(self.protocol, unique_fqdn_network=unique)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
@@ -187,7 +187,7 @@ class HostsTest(FloorBase):
         self.assertNotIn('hosts', self.left())
 
     def test_idle_host_of_a_former_name(self) -> None:
-        """It is created again."""
+        """The idle host is replaced by a new one."""
         self.own(self.protocol)
         host = self.host()
         own, former = self.backend.driver._arrays.active.transport.host_names(
@@ -202,13 +202,13 @@ class HostsTest(FloorBase):
         self.assertNotIn('hosts', self.left())
 
     def _empty(self, host: Any) -> Any:
-        """What a service that is killed during an attach leaves."""
+        """Create an empty host, as left by a service killed in an attach."""
         transport = self.backend.driver._arrays.active.transport
         return self.make('hosts', type='Linux',
                          name=transport.host_names(host, unique=True)[0])
 
     def _attached_before(self, host: Any, volumes: int) -> list[Any]:
-        """Attach under a former name; an empty host has the present one."""
+        """Attach under a former name; add an empty host with the new name."""
         self.own(self.protocol, unique_fqdn_network=False)
         made = [self.backend.attach(self.backend.create_volume(1), host)
                 for _ in range(volumes)]
@@ -256,7 +256,7 @@ class HostsTest(FloorBase):
         self.assertNotIn('mappings', self.left())
 
     def test_detached_again_while_a_host_group_has_it(self) -> None:
-        """Of the group, another attachment's host is a member."""
+        """Another host of the volume is a member of the host group."""
         self.switch(refuse_unlisted='400')
         self.own(self.protocol)
         group = self.make('host_groups', name='cluster')
@@ -273,7 +273,7 @@ class HostsTest(FloorBase):
         self.assertEqual(2, self.left()['mappings'])
 
     def test_deleted_after_a_detach_kept_a_mapping(self) -> None:
-        """It has gone since; a killed service left one to another host."""
+        """A killed service left another mapping, which stays."""
         self.own(self.protocol)
         volume, other = (self.backend.create_volume(1) for _ in range(2))
         host = self.host()
@@ -288,7 +288,7 @@ class HostsTest(FloorBase):
 
     @ddt.data('400', 'no_hits')
     def test_detached_twice(self, refusal: str) -> None:
-        """The other host that has the volume is not taken for this one."""
+        """The repetition does not unmap the volume from another host."""
         self.switch(refuse_unlisted=refusal)
         volume = self.backend.create_volume(1)
         hosts = [self.host(f'overcloud-novacompute-{number}.localdomain')
@@ -307,7 +307,7 @@ class HostsTest(FloorBase):
 
     @ddt.data('400', 'drop', 'no_hits')
     def test_members_of_a_host_group(self, refusal: str) -> None:
-        """MAP-6: a volume of both stays mapped until the last one leaves."""
+        """MAP-6: a volume of both stays mapped until the last detach."""
         self.switch(refuse_unlisted=refusal)
         group = self.make('host_groups', name='cluster')
         hosts = [self._member(group) for _ in range(2)]
@@ -323,7 +323,7 @@ class HostsTest(FloorBase):
         self.backend.delete_everything()
 
     def test_members_of_a_host_group_beside_empty_hosts(self) -> None:
-        """An empty host of its first name does not hide a member."""
+        """An empty host with the member's first name does not hide it."""
         self.own(self.protocol)
         group = self.make('host_groups', name='cluster')
         hosts = [self._member(group) for _ in range(2)]
@@ -338,7 +338,10 @@ class HostsTest(FloorBase):
         self.assertNotIn('mappings', self.left())
 
     def _member(self, group: Any) -> Any:
-        """A host under its name of the in-tree driver, in a host group."""
+        """Create a host in a host group, with a name of the in-tree driver.
+
+        :returns: its connector
+        """
         connector = self.host()
         host = self.make('hosts', name=naming.in_tree_host(connector['host']),
                          type='Linux', host_group={
@@ -349,7 +352,7 @@ class HostsTest(FloorBase):
         return connector
 
     def _initiators(self, connector: Any) -> Iterable[tuple[str, Any]]:
-        """The records that an administrator makes of a host's initiators."""
+        """Return resource and fields for each initiator of a host."""
         return [('host_iqns', {'iqn': connector['initiator']})]
 
 
@@ -365,7 +368,7 @@ class HostsOverFCTest(HostsTest):
 
     @ddt.data('400', 'drop', 'no_hits')
     def test_other_ports(self, refusal: str) -> None:
-        """Two WWPNs, then one of them, then the other and a new one."""
+        """Two WWPNs, then one of them, then the other one and a new one."""
         self.switch(refuse_unlisted=refusal)
         host, (new, _) = self.host(), self.host()['wwpns']
         first, second = host['wwpns']
@@ -403,7 +406,7 @@ class HostsOverFCTest(HostsTest):
 
 
 class CutOffListTest(base.FunctionalTest):
-    """An array that searches for initiators, but shows one page of them."""
+    """An array that lists only one page, but can search for initiators."""
 
     profile = 'sdp'
 
@@ -430,7 +433,7 @@ class LostRepliesTest(FloorBase):
     """Requests that were carried out without a reply."""
 
     def test_an_initiator(self) -> None:
-        """It cannot be searched for: its host is created again."""
+        """The array cannot search for it, so the host is created again."""
         volume, host = self.backend.create_volume(1), self.host()
         self.fault('reset', 'POST', 'host_iqns', commit='after')
         attachment = self.backend.attach(volume, host)
@@ -440,7 +443,7 @@ class LostRepliesTest(FloorBase):
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_an_initiator_of_somebody_else(self) -> None:
-        """It is not used a second time, because it is foreign."""
+        """The refused request is not repeated: the initiator is foreign."""
         volume, host = self.backend.create_volume(1), self.host()
         theirs = self.make('hosts', name='theirs', type='Linux')
         self.make('host_iqns', iqn=host['initiator'],
@@ -469,7 +472,7 @@ class LearningTest(base.FunctionalTest):
 
     def setUp(self) -> None:
         super().setUp()
-        # Pauses and strikes go by the time of the test.
+        # Pauses and repeated failures depend on the clock of the test.
         contexts.enter(self, mock.patch.object(
             attempts, 'time',
             types.SimpleNamespace(monotonic=self.clock.monotonic)))
@@ -477,13 +480,13 @@ class LearningTest(base.FunctionalTest):
         self.own(self.protocol, **self.options)
 
     def state(self, name: str) -> str:
-        """The verdict on a capability."""
+        """Return the verdict on a capability."""
         return learned.verdict(self.array.host, name)
 
 
 @ddt.ddt
 class HangsTest(LearningTest):
-    """An array that does not reply to newer requests."""
+    """An array that does not reply to requests beyond the known ones."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -492,10 +495,10 @@ class HangsTest(LearningTest):
 
     def hang(self, newer: Callable[[transport.Request], object],
              late: str = '') -> None:
-        """Do not reply to such requests.
+        """Do not reply to requests that ``newer`` selects.
 
-        :param late: carry them out nevertheless, 'before' or 'after' the next
-            POST to the same path
+        :param late: carry them out late, 'before' or 'after' the next POST to
+            the same path
         """
         send = transport.Transport.exchange
 
@@ -520,7 +523,7 @@ class HangsTest(LearningTest):
             transport.Transport, 'exchange', exchange))
 
     def test_writes(self) -> None:
-        """Three seconds each, three times, then a day without."""
+        """Three tries of 3 seconds, then none for a day."""
         self.hang(lambda request: request.sequence)
         for number in (1, 2, 3, 3):
             self.backend.create_volume(1)
@@ -530,7 +533,7 @@ class HangsTest(LearningTest):
 
     @ddt.data('before', 'after')
     def test_writes_that_are_carried_out_late(self, late: str) -> None:
-        """The array has one object of a name, and it is the volume's."""
+        """Only one object is created, which the volume refers to."""
         self.hang(lambda request: request.sequence, late)
         volume = self.backend.create_volume(1)
         self.assertEqual(([3.0], []), (self.waits, self.hung))
@@ -540,7 +543,7 @@ class HangsTest(LearningTest):
         self.assertNothingLeft()
 
     def test_writes_without_an_older_road(self) -> None:
-        """Two minutes, and then another alternative for a minute."""
+        """The first clone fails in two minutes; the next needs no wait."""
         self.hang(lambda request: 'is_thin_clone' in (request.body or ()))
         source = self.backend.create_volume(1)
         self.assertRaises(backend.OperationFailed, self.backend.clone, source)
@@ -550,7 +553,7 @@ class HangsTest(LearningTest):
         self.assertEqual(waited, len(self.waits))
 
     def test_searches(self) -> None:
-        """Three seconds each, three times, then a day without."""
+        """Tries of 3 seconds, then none for a day."""
         self.switch(delete_host_with_initiators=True)
         self.hang(lambda request: request.path == '/host_iqns' and (
             request.method == 'GET'))
@@ -565,7 +568,7 @@ class HangsTest(LearningTest):
 
 @ddt.ddt
 class CrashesTest(base.FunctionalTest):
-    """An array that replies with 5xx, or not at all, to what it did before."""
+    """An array that stops supporting a request that worked before."""
 
     protocol = 'fc'
     profile = 'sdp'
@@ -573,7 +576,7 @@ class CrashesTest(base.FunctionalTest):
 
     @ddt.data('500', 'drop')
     def test_searches(self, refusal: str) -> None:
-        """After three times in a row the fallback is used at once."""
+        """After three failures in a row the fallback is used at once."""
         self.learned(self.array)
         self.own(self.protocol)
         self.addCleanup(learned.forget)
@@ -592,10 +595,10 @@ class CrashesTest(base.FunctionalTest):
 
 
 class DeletionsTest(LearningTest):
-    """An array that crashes twice over a call that it offers."""
+    """An array that twice replies with 5xx to a call that it supports."""
 
     def test_initiators(self) -> None:
-        """The host stays, but not for a day: there was no fallback."""
+        """The host stays; without a fallback, that is no verdict for a day."""
         volume, host = self.backend.create_volume(1), self.host()
         attachment = self.backend.attach(volume, host)
         self.fault('status', 'DELETE', 'host_iqns/*', status=502, times=2)
@@ -626,7 +629,7 @@ class PassedOverTest(LearningTest, disks.DisksTest):
     """An array that replies with 200, and does nothing."""
 
     def test_reverts(self) -> None:
-        """It is waited for once; later the data is copied at once."""
+        """The first revert waits for the array; later ones copy the data."""
         feature = 'PATCH volume_groups/# last_restored_from'
         self.switch(refuse_unlisted='ignored', refuse_only=[feature])
         self.own(self.protocol)
@@ -682,7 +685,7 @@ class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def test_more_volumes_than_a_page(self) -> None:
-        """Nothing needs a list of all of them to fail back."""
+        """A failback does not depend on a complete list of volumes."""
         for array in (self.primary, self.secondary):
             array.control.set_behaviors(page_size=8)
             self.addCleanup(array.control.set_behaviors, page_size=100)
@@ -700,7 +703,7 @@ class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
         self.backend.delete_volume(volume)
 
     def strangers(self, array: Any) -> None:
-        """Volumes that Cinder knows nothing of."""
+        """Create foreign volumes."""
         group = array.admin.create('volume_groups', name='db', quota=0)
         self.addCleanup(array.admin.delete, 'volume_groups', group['id'])
         for number in range(9):

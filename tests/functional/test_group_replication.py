@@ -26,7 +26,7 @@ MIB = 1 << 20
 WORD = {'replication_enabled': '<is> True'}
 ONE = {'consistent_group_replication_enabled': '<is> True'}
 EACH = {'group_replication_enabled': '<is> True'}
-# The driver tries once more.
+# The driver repeats the request once.
 TRIES = 2
 TEXT = b'what the user wrote'
 
@@ -36,7 +36,7 @@ class GroupsTest(replicated.ReplicatedTest):
 
     def group(self, members: int = 2, specs: dict[str, str] = ONE,
               **kind: str) -> Any:
-        """A group with so many volumes, which are in ``self.volumes``."""
+        """Create a group with so many volumes, stored in ``self.volumes``."""
         kind = kind or WORD
         group = self.backend.create_group(self.backend.volume_type(**kind),
                                           **specs)
@@ -45,21 +45,21 @@ class GroupsTest(replicated.ReplicatedTest):
         return group
 
     def enabled(self, *args: Any, **kwargs: Any) -> Any:
-        """The same, replicated."""
+        """Create such a group and enable its replication."""
         return self.backend.enable_replication(self.group(*args, **kwargs))
 
     def refresh(self) -> list[Any]:
-        """The volumes as the database has them."""
+        """Refresh the volumes and return them."""
         for volume in self.volumes:
             volume.refresh()
         return self.volumes
 
     def statuses(self) -> set[str]:
-        """Of the replication of the volumes."""
+        """Return the replication statuses of the volumes."""
         return {volume.replication_status for volume in self.refresh()}
 
     def assert_one_session(self, group: Any, size: int = 1) -> None:
-        """All volumes are in it, on both arrays, by their names."""
+        """Check that the session has all volumes, by name, on both arrays."""
         self.assertEqual({
             f'ssn-{group.id}': ('source', 'in_sync'),
             f'rssn-{group.id}': ('target', 'in_sync')}, self.sessions())
@@ -74,7 +74,7 @@ class GroupsTest(replicated.ReplicatedTest):
                  f'rssn-{group.id}': size}, self.on_both(volume)[1])
 
     def assert_not_replicated(self) -> None:
-        """Nothing is left of it, and rows say so."""
+        """Check that neither arrays nor rows show any replication."""
         self.assertEqual({}, self.sessions())
         self.assertEqual({}, self.count(self.secondary))
         self.assertEqual({'disabled'}, self.statuses())
@@ -153,7 +153,7 @@ class GroupReplicationTest(GroupsTest):
         self.assert_one_session(group)
 
     def _remove_from_group(self, volume: Any, group: Any) -> None:
-        """Volumes that Cinder could not create must not stay there."""
+        """Remove a volume that Cinder failed to create, and delete it."""
         self.backend.update_group(group, remove=[volume])
         self.backend.delete_volume(volume)
 
@@ -206,7 +206,7 @@ class GroupReplicationTest(GroupsTest):
         self.assert_one_session(group)
 
     def test_failover_of_the_back_end(self) -> None:
-        """Groups that are not replicated are not reported as such."""
+        """Groups without replication are not reported as failed over."""
         group = self.enabled()
         alone, members = self.replicated(), self.volumes
         other = self.group(1)
@@ -241,10 +241,10 @@ class GroupReplicationTest(GroupsTest):
 
 
 class UnsuitableGroupsTest(GroupsTest):
-    """Groups that cannot be replicated, and say why."""
+    """Groups that cannot be replicated; errors state the reason."""
 
     def _mixed(self, **more: str) -> Any:
-        """A group with volumes of two types."""
+        """Create a group with volumes of two types."""
         types = [self.backend.volume_type(**WORD),
                  self.backend.volume_type(**WORD, **more)]
         group = self.backend.create_group(*types, **ONE)
@@ -295,7 +295,7 @@ class UnsuitableGroupsTest(GroupsTest):
         volume.save()
 
     def test_what_the_array_refuses(self) -> None:
-        """All or none: part of a session is undone."""
+        """A session for only some of the volumes is undone."""
         group = self.group(2)
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
                    times=TRIES)
@@ -329,7 +329,7 @@ class UnsuitableGroupsTest(GroupsTest):
 
 
 class ErrorStatusTest(GroupsTest):
-    """The array stops some sessions, and Cinder is notified."""
+    """The array suspends sessions; the driver reports that to Cinder."""
 
     feature = 'group replication'
 
@@ -362,7 +362,7 @@ class ErrorStatusTest(GroupsTest):
             state for _, state in self.sessions().values()})
 
     def test_a_member_that_was_never_made(self) -> None:
-        """Its row does not mention the session of its group."""
+        """A member that was never created does not disturb the monitor."""
         group = self.enabled()
         failure = self.assertRaises(
             backend.OperationFailed, self.backend.create_volume, 1, group,
@@ -377,7 +377,7 @@ class ErrorStatusTest(GroupsTest):
         self.backend.delete_volume(failure.row)
 
     def test_a_group_that_was_failed_over_alone(self) -> None:
-        """Its sessions here are as they should be."""
+        """The monitor does not report the sessions of such a group."""
         for kind in (ONE, EACH):
             group = self.enabled(2, kind)
             self.time_passes()
@@ -424,7 +424,7 @@ class EachReplicatedTest(GroupsTest):
         self.assert_replicated(*self.volumes)
 
     def test_one_that_cannot(self) -> None:
-        """The others are, and it is not reported as an error."""
+        """The other volumes are replicated; only one has an error."""
         group = self.group(3, EACH)
         self.backend.enable_replication(group)
         self.backend.disable_replication(group)
@@ -462,7 +462,7 @@ class EachReplicatedTest(GroupsTest):
         self.assert_not_replicated()
 
     def test_an_array_that_is_lost(self) -> None:
-        """It is not called for each of them."""
+        """The lost array is not called for each of the volumes."""
         group = self.enabled(5, EACH)
         begun = self.clock.slept
         with self.lost(self.primary):
@@ -475,7 +475,7 @@ class EachReplicatedTest(GroupsTest):
 
 @base.pairwise_variants
 class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
-    """Data of replicated groups."""
+    """Copies of replicated groups and their members, with data."""
 
     feature = 'group replication'
 

@@ -32,25 +32,25 @@ class GroupsTest(disks.DisksTest):
     """Helpers."""
 
     def group(self, volumes: int, **specs: str) -> Any:
-        """A group with so many volumes, which are in ``self.volumes``."""
+        """Create a group with so many volumes, stored in ``self.volumes``."""
         group = self.backend.create_group(**specs)
         self.volumes = [self.backend.create_volume(1, group)
                         for _ in range(volumes)]
         return group
 
     def on_array(self, group: Any) -> Any:
-        """The volume group of a group."""
+        """Return the array's volume group of a group, or None."""
         found = self.admin.list('volume_groups', name=f'ccg-{group.id}')
         return found[0] if found else None
 
     def volumes_in(self, name: str) -> list[str]:
-        """Names of the array's volumes in a volume group."""
+        """Return the names of the array's volumes in a volume group."""
         found = self.admin.list('volume_groups', name=name)
         return sorted(v['name'] for g in found for v in self.admin.list(
             'volumes', **{'volume_group.ref': f'/volume_groups/{g["id"]}'}))
 
     def assert_members(self, group: Any, *volumes: Any) -> None:
-        """The group has exactly these, for Cinder and on the array."""
+        """Check that Cinder and the array have exactly these members."""
         self.assertEqual(
             sorted(v.id for v in volumes),
             sorted(v.id for v in self.backend.members(group)))
@@ -58,13 +58,13 @@ class GroupsTest(disks.DisksTest):
                          self.volumes_in(f'ccg-{group.id}'))
 
     def ids(self, row: Any) -> Any:
-        """The array's ids in a row."""
+        """Return the array's ids in a row."""
         get = (self.backend.snapshot if hasattr(row, 'volume_id')
                else self.backend.volume)
         return json.loads(get(row.id).provider_id)
 
     def assert_rows_are_true(self) -> None:
-        """Each volume's row names its current group."""
+        """Check that each volume's row names its current volume group."""
         for row in self.backend.volumes():
             ids = self.ids(row)
             found = self.admin.list('volumes', id=ids['volume'])[0]
@@ -77,20 +77,20 @@ class GroupsTest(disks.DisksTest):
 
     def assert_refused(self, operation: Any, *args: Any, words: str,
                        **kwargs: Any) -> backend.OperationFailed:
-        """The operation fails with this reason."""
+        """Check that an operation fails with this reason; return the error."""
         failure: backend.OperationFailed = self.assertRaises(
             backend.OperationFailed, operation, *args, **kwargs)
         self.assertIn(words, str(failure.cause))
         return failure
 
     def available(self, *rows: Any) -> None:
-        """Reset states, as an operator does."""
+        """Reset the states of volumes, as an operator does."""
         for row in rows:
             row.status = 'available'
             row.save()
 
     def reset(self, group: Any) -> None:
-        """Reset a group and all volumes, which a failed update leaves."""
+        """Reset a group and its volumes after a failed update."""
         self.available(self.backend.group(group.id),
                        *self.backend.volumes())
 
@@ -100,7 +100,7 @@ class GroupsTest(disks.DisksTest):
             self.disks.write(volume, 5 * MIB, b'volume %d' % number)
 
     def assert_filled(self, *volumes: Any) -> None:
-        """They hold the data of ``fill``."""
+        """Check that volumes have the data of ``fill``."""
         self.assertEqual(
             [b'volume %d' % number for number in range(len(volumes))],
             [self.disks.read(v, 5 * MIB, 8) for v in volumes])
@@ -127,7 +127,7 @@ class ConsistencyGroupTest(GroupsTest):
         self.assertEqual([], self.backend.volumes())
 
     def test_add_and_remove(self) -> None:
-        """Two calls for each and four around them; ids are saved."""
+        """Two calls per volume and four others; rows get the new ids."""
         group = self.group(1)
         more = [self.backend.create_volume(1) for _ in range(2)]
         self.backend.attach(more[1], self.host())
@@ -149,12 +149,12 @@ class ConsistencyGroupTest(GroupsTest):
 
     @property
     def initiators(self) -> str:
-        """Where hosts of this transport have their initiators."""
+        """The resource with the initiators of this transport."""
         return 'host_iqns' if self.protocol == 'iscsi' else 'host_fc_ports'
 
     @property
     def ports(self) -> int:
-        """How many initiators a host has."""
+        """The number of initiators of a host."""
         return 1 if self.protocol == 'iscsi' else 2
 
     def test_snapshots_keep_a_volume_where_it_is(self) -> None:
@@ -188,7 +188,7 @@ class GroupSnapshotTest(GroupsTest):
     keeps_budgets = False
 
     def test_take_and_delete(self) -> None:
-        """One call for all volumes, one to delete."""
+        """Two calls each, whatever the number of volumes."""
         group = self.group(3)
         with self.assert_calls(2):
             taken = self.backend.create_group_snapshot(group)
@@ -223,7 +223,7 @@ class GroupSnapshotTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_snapshots_of_one_member(self) -> None:
-        """They hold the others, too; only the one is reverted."""
+        """The snapshot contains all members, but only one is reverted."""
         self.group(2)
         first, second = self.volumes
         self.fill(first, second)
@@ -302,7 +302,7 @@ class FromGroupTest(GroupsTest):
 
 @base.pairwise_variants
 class GenericTest(GroupsTest):
-    """Groups without consistent snapshots: Cinder does it all."""
+    """Groups without consistent snapshots, which only Cinder knows."""
 
     feature = 'generic groups'
     keeps_budgets = False
@@ -327,7 +327,7 @@ class GenericTest(GroupsTest):
 
 
 class CarefulTest(GroupsTest):
-    """What does not depend on profile or protocol."""
+    """Cases that do not depend on profile or protocol."""
 
     profile = 'sdp'
     keeps_budgets = False
@@ -377,7 +377,7 @@ class CarefulTest(GroupsTest):
         self.assertEqual([], self.volumes_in(f'ccg-{group.id}'))
 
     def test_full(self) -> None:
-        """VG-7: neither a new volume nor one that is there fits in."""
+        """VG-7: neither new nor existing volumes can be added."""
         group = self.group(0)
         ref = {'ref': f'/volume_groups/{self.on_array(group)["id"]}'}
         made = [self.admin.create('volumes', name=f'other-{n}', size=1 << 20,
@@ -397,14 +397,14 @@ class CarefulTest(GroupsTest):
             self.admin.delete('volumes', volume['id'])
 
     def assert_rows_are_true_but_failed(self) -> None:
-        """The same, except for rows of volumes that were never created."""
+        """Check rows except those of volumes that were never created."""
         for row in self.backend.volumes():
             if row.provider_id is None:
                 row.destroy()
         self.assert_rows_are_true()
 
     def test_a_failed_volume_leaves_and_is_deleted(self) -> None:
-        """Whether the array has it or not."""
+        """Volumes in error leave, even if the array does not have them."""
         group = self.group(2)
         self.fault('status', 'POST', 'volumes', status=403)
         failed = self.assertRaises(backend.OperationFailed,
@@ -421,7 +421,7 @@ class CarefulTest(GroupsTest):
         self.assert_left(volume_groups=1)
 
     def test_a_view_joins_when_it_is_detached(self) -> None:
-        """It becomes a full volume."""
+        """The view becomes a volume of its own."""
         kind = self.backend.volume_type(**VIEW)
         group = self.backend.create_group(kind)
         source = self.backend.create_volume(1, **VIEW)
@@ -440,7 +440,7 @@ class CarefulTest(GroupsTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_what_only_the_array_refuses(self) -> None:
-        """All that were moved before are moved back."""
+        """Volumes that were moved before are moved back."""
         group = self.group(1)
         plain = self.backend.create_volume(1)
         clone = self.backend.clone(self.backend.create_volume(1))
@@ -456,7 +456,7 @@ class CarefulTest(GroupsTest):
     # Cached state
 
     def test_a_service_that_knows_nothing(self) -> None:
-        """One call more to find the group."""
+        """A restart, which empties the caches, adds no calls."""
         group = self.group(1)
         self.backend.restart()
         with self.assert_calls(2):
@@ -468,7 +468,7 @@ class CarefulTest(GroupsTest):
             self.backend.create_group_snapshot(group)
 
     def test_a_group_that_is_gone(self) -> None:
-        """An empty one can be deleted on the array; it is created again."""
+        """An empty group that was deleted on the array is created again."""
         group = self.group(0)
         self.admin.delete('volume_groups', self.on_array(group)['id'])
         volume = self.backend.create_volume(1, group)
@@ -483,12 +483,12 @@ class CarefulTest(GroupsTest):
             self.assert_members(group, make(1, group))
 
     def clone_into(self, size: int, group: Any) -> Any:
-        """A clone in a group."""
+        """Clone a volume into a group."""
         return self.backend.clone(self.backend.create_volume(size),
                                   group=group)
 
     def test_rows_without_ids(self) -> None:
-        """All are found by name, and marked as shared."""
+        """All objects are found by name, and marked as shared."""
         group = self.group(2)
         self.fill(*self.volumes)
         taken = self.backend.create_group_snapshot(group)
@@ -516,7 +516,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_rows_that_are_out_of_date(self) -> None:
-        """No snapshot of fewer volumes counts as one of all."""
+        """A snapshot that would lack a volume is refused."""
         group = self.group(2)
         taken = self.backend.create_group_snapshot(group)
         rows = self.backend.snapshots()
@@ -543,7 +543,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_what_must_stay_is_said(self) -> None:
-        """A scheduler's snapshot holds all volumes; then it is deleted."""
+        """The deletion fails until a scheduler's snapshot is deleted."""
         group = self.group(2)
         hourly = self._snapshot_of_an_administrator(
             f'/volume_groups/{self.on_array(group)["id"]}')
@@ -578,7 +578,7 @@ class CarefulTest(GroupsTest):
         self.backend.delete_group_snapshot(taken)
 
     def test_clones_elsewhere(self) -> None:
-        """The group stays, hidden, as long as one of them exists."""
+        """The volume group stays, hidden, until its last clone is deleted."""
         group = self.group(3)
         clones_ = [self.backend.clone(v) for v in self.volumes[:2]]
         self.backend.delete_group(group)
@@ -592,7 +592,7 @@ class CarefulTest(GroupsTest):
         self.assertNothingLeft()
 
     def test_a_half_deleted_group(self) -> None:
-        """A clone is deleted while the group waits for another deletion."""
+        """A clone is deleted before the deletion of the group is repeated."""
         group = self.group(2)
         clone = self.backend.clone(self.volumes[0])
         self.fault('status', 'PATCH', 'volumes/*', status=403, after=1)
@@ -617,7 +617,7 @@ class CarefulTest(GroupsTest):
         self.admin.delete('volume_groups', found)
 
     def test_an_array_that_cascades(self) -> None:
-        """VOL-7 is assumed: nothing is deleted that clones need."""
+        """VOL-7 is not relied on: nothing is deleted that clones need."""
         for make in (
                 lambda: self.backend.volume_from_snapshot(
                     self.backend.snapshots()[1]),
@@ -634,14 +634,14 @@ class CarefulTest(GroupsTest):
         self.assert_only_hidden(self.backend.delete_group, group)
 
     def assert_only_hidden(self, operation: Any, row: Any) -> None:
-        """Nothing is sent to the array to delete."""
+        """Run an operation; check that it sends no DELETE."""
         self.array.control.clear_journal()
         operation(row)
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 
     def test_a_copied_group_lets_its_source_go(self) -> None:
-        """When it is deleted, volumes may leave the source again."""
+        """Once the copy is deleted, volumes may leave the source."""
         source = self.group(2)
         with self.assert_calls(3 + 2 * 2 + 5):
             copies = [self.backend.group_from(source)]

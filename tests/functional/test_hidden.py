@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deletion of clone sources: hidden at once, purged later."""
+"""Deferred deletion: clone sources are hidden at once, purged later."""
 
 import functools
 import json
@@ -31,7 +31,7 @@ from tests.functional import base
 class HiddenTest(base.FunctionalTest):
     """Helpers."""
 
-    # Deletions of objects with dependants check first.
+    # Deletions of objects with dependents first check what needs them.
     keeps_budgets = False
 
     def setUp(self) -> None:
@@ -39,7 +39,7 @@ class HiddenTest(base.FunctionalTest):
         self.volume = self.backend.create_volume(1)
 
     def view(self, snapshot: int, name: str) -> Any:
-        """An administrator's view of a snapshot."""
+        """Create a view of a snapshot, as an administrator."""
         policy = self.admin.list('retention_policies')[0]['id']
         return self.admin.create(
             'snapshots', short_name=name, is_exposable=True,
@@ -51,7 +51,7 @@ class HiddenTest(base.FunctionalTest):
                 for g in self.admin.list('volume_groups')]
 
     def assert_busy(self, operation: Any, row: Any, *words: str) -> None:
-        """Refused as busy; the reason names these."""
+        """Check that a deletion is refused as busy, for these reasons."""
         self.log.records.clear()
         failure = self.assertRaises(backend.OperationFailed, operation, row)
         self.assertEqual('available', failure.status)
@@ -101,7 +101,7 @@ class DeletionTest(HiddenTest):
         self.assertEqual([''], self.descriptions())
 
     def test_everything_at_once(self) -> None:
-        """Source, snapshot, clone of the clone; deleted oldest first."""
+        """Clones of clones, and snapshots; all are deleted oldest first."""
         snapshot = self.backend.create_snapshot(self.volume)
         first = self.backend.volume_from_snapshot(snapshot)
         second = self.backend.clone(first)
@@ -154,12 +154,12 @@ class DeletionTest(HiddenTest):
 
 
 class CarefulTest(HiddenTest):
-    """What does not depend on profile or protocol."""
+    """Cases that do not depend on profile or protocol."""
 
     profile = 'sdp'
 
     def test_a_thin_clone_that_joined_its_source(self) -> None:
-        """Hidden in one group, the clone must be deleted first (CLN-4)."""
+        """Both are hidden in one group; the clone is purged first (CLN-4)."""
         self.backend.delete_volume(self.volume)
         group = self.backend.create_group()
         source = self.backend.create_volume(1, group)
@@ -209,7 +209,7 @@ class CarefulTest(HiddenTest):
         self.assertEqual(['gold tier'], self.descriptions())
 
     def test_an_array_that_cascades(self) -> None:
-        """VOL-7 is assumed: the driver checks before it deletes."""
+        """VOL-7 is not relied on: the driver checks before it deletes."""
         for make in (lambda: self.backend.clone(self.volume),
                      lambda: self.backend.volume_from_snapshot(
                          self.backend.create_snapshot(self.volume))):
@@ -228,7 +228,7 @@ class CarefulTest(HiddenTest):
                               if c.startswith('DELETE')])
 
     def test_a_full_description_is_said(self) -> None:
-        """The array may refuse the note: then the volume stays."""
+        """If the array refuses the note, the volume is not hidden."""
         clone = self.backend.clone(self.volume)
         self.fault('status', 'PATCH', 'volume_groups/*', status=400)
         self.assert_busy(self.backend.delete_volume, self.volume, 'note')
@@ -238,7 +238,7 @@ class CarefulTest(HiddenTest):
 
     @arrays.in_this_process
     def test_a_note_that_is_cut_off(self) -> None:
-        """Then the array cannot hide it, which is reported in time."""
+        """If the array truncates the note, the volume is not hidden."""
         clone = self.backend.clone(self.volume)
         update = groups.GroupRules.update
 
@@ -278,7 +278,7 @@ class CarefulTest(HiddenTest):
         self.assertNothingLeft()
 
     def test_a_clone_of_a_clone_goes_while_the_clone_is_hidden(self) -> None:
-        """Its deletion does not find the snapshot that is hidden next."""
+        """It is deleted just before the snapshot that it needs is hidden."""
         first = self.backend.clone(self.volume)
         second = self.backend.clone(first)
         self.backend.delete_volume(self.volume)
@@ -297,7 +297,7 @@ class CarefulTest(HiddenTest):
         self.assertNothingLeft()
 
     def test_a_view_whose_last_clone_left_a_snapshot(self) -> None:
-        """A foreign view had kept it, which is gone now."""
+        """A foreign view, deleted since, had kept the snapshot."""
         self.use('iscsi', 'k2')
         source = self.backend.create_volume(1)
         view = self.backend.clone(source)

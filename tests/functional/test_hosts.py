@@ -51,7 +51,7 @@ class HostsTest(base.FunctionalTest):
         self.backend.detach(second)
 
     def test_two_hosts_of_one_name(self) -> None:
-        """Two that are called localhost."""
+        """Two hosts are called localhost."""
         other = self.backend.create_volume(1)
         first = self.backend.attach(self.volume, self.host('localhost'))
         second = self.backend.attach(other, self.host('localhost'))
@@ -68,7 +68,7 @@ class HostsTest(base.FunctionalTest):
         self.backend.detach(attachment)
 
     def test_a_reinstalled_host(self) -> None:
-        """Same name, new IQN: the old host keeps its mappings only."""
+        """A host with the same name and a new IQN is another host."""
         old = self.host('compute-7')
         new = {**self.host('compute-7'), 'ip': old['ip']}
         other = self.backend.create_volume(1)
@@ -85,7 +85,7 @@ class HostsTest(base.FunctionalTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_a_reinstalled_host_of_an_administrator(self) -> None:
-        """The array's host of that name has the old IQN."""
+        """An administrator's host of that name has no initiators; it stays."""
         connector = self.host('compute-8')
         self.make('hosts', name='compute-8', type='Linux')
         attachment = self.backend.attach(self.volume, connector)
@@ -96,7 +96,7 @@ class HostsTest(base.FunctionalTest):
         self.assert_left(volumes=1, volume_groups=1, hosts=1)
 
     def test_an_initiator_moved_to_another_host(self) -> None:
-        """An administrator moved it to another host meanwhile."""
+        """The volume is mapped to the host that now has the initiator."""
         connector = self.host()
         attachment = self.backend.attach(self.volume, connector)
         host = self.make('hosts', name='by-hand', type='Linux')

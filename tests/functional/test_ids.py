@@ -12,8 +12,8 @@
 
 """Ids that the array has reused for foreign objects (OBJ-7).
 
-Cinder's object was removed on the array, and a foreign object has its id. In
-every operation, the foreign object is neither changed nor shown to users.
+Cinder's object was deleted on the array, and a foreign object has its id. No
+operation changes the foreign object or exposes it to users.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ GIB = 1 << 20
 class IdsTest(base.FunctionalTest):
     """An array that reuses ids."""
 
-    # Whether it refuses a request that is repeated (SEQ-1).
+    # Whether the array refuses repeated requests (SEQ-1).
     sequences = False
 
     def setUp(self) -> None:
@@ -48,29 +48,29 @@ class IdsTest(base.FunctionalTest):
         self.switch(reuse_ids=True, sequences=self.sequences)
         self._records: list[tuple[str, dict[str, Any]]] = []
 
-    # The stranger
+    # Foreign objects
 
     def policy(self) -> dict[str, str]:
-        """What the stranger's snapshots are made with."""
+        """Return a reference to a retention policy for foreign snapshots."""
         found = self.admin.list('retention_policies')[0]['id']
         return {'ref': f'/retention_policies/{found}'}
 
     def stranger(self, resource: str, number: int | None, **fields: Any
                  ) -> Any:
-        """Create an object that has this id, and must stay unchanged.
+        """Create a foreign object with this id, which must not change.
 
-        :param number: None for any
+        :param number: the id that it must have; None for any id
         """
         made = self.make(resource, **fields)
         self.assertIn(number, (None, made['id']))
-        # Those of before have counters that this one may have changed.
+        # The new object may have changed counters of earlier ones.
         self._records = [
             (each, self.admin.list(each, id=found['id'])[0])
             for each, found in [*self._records, (resource, made)]]
         return made
 
     def stranger_for(self, volume: Any) -> Any:
-        """Remove a volume; a foreign one and its group get the ids."""
+        """Replace a volume and its group by foreign ones with their ids."""
         mine = self.on_array('volumes', f'cv-{volume.id}')
         group = self.on_array('volume_groups', f'cvg-{volume.id}')
         for mapping in self.admin.list('mappings'):
@@ -83,7 +83,10 @@ class IdsTest(base.FunctionalTest):
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
 
     def stranger_for_snapshot(self, snapshot: Any, prefix: str = 'cs') -> Any:
-        """Remove a snapshot ("cgs": of a group); a foreign one gets its id."""
+        """Replace a snapshot by a foreign one with its id.
+
+        :param prefix: of its name; ``cgs`` for a group snapshot
+        """
         mine, = self.admin.list(
             'snapshots', short_name=f'{prefix}-{snapshot.id}')
         group = self.make('volume_groups', name='payroll', quota=0)
@@ -96,19 +99,22 @@ class IdsTest(base.FunctionalTest):
             source={'ref': f'/volume_groups/{group["id"]}'})
 
     def on_array(self, resource: str, name: str) -> Any:
-        """The one object of that name."""
+        """Return the one object of that name."""
         found, = self.admin.list(resource, name=name)
         return found
 
     def assert_untouched(self) -> None:
-        """Foreign objects are unchanged, and mapped to no host."""
+        """Check that foreign objects are unchanged, and nothing is mapped."""
         for resource, before in self._records:
             found = self.admin.list(resource, id=before['id'])
             self.assertEqual([before], found, resource)
         self.assertEqual([], self.admin.list('mappings'))
 
     def assert_fails(self, operation: Callable[..., Any], *args: Any) -> str:
-        """An operation fails, and foreign objects are unchanged."""
+        """Check that an operation fails and changes no foreign object.
+
+        :returns: the error as text
+        """
         try:
             operation(*args)
         except backend.OperationFailed as failure:
@@ -158,7 +164,7 @@ class VolumeIdsTest(IdsTest):
         self.assertEqual([], self.admin.list('hosts'))
 
     def _remove_host(self, host: Any) -> None:
-        """Remove a host that still has a foreign volume."""
+        """Delete a host that the driver kept for the foreign volume."""
         for resource in ('host_iqns', 'host_fc_ports'):
             for found in self.admin.list(resource):
                 self.admin.delete(resource, found['id'])
@@ -240,7 +246,7 @@ class VolumeIdsTest(IdsTest):
                       self.log.errors_text())
 
     def test_move_where_the_reply_is_lost(self) -> None:
-        """Moving it back would move the foreign volume along."""
+        """Moving the volume back would move the foreign one instead."""
         self.use(self.protocol, 'sdp')
         self.switch(reuse_ids=True, sequences=self.sequences)
         volume = self.backend.create_volume(1)
@@ -295,7 +301,7 @@ class VolumeIdsTest(IdsTest):
         self.assertIn('its id is that of payroll-data now', why)
 
     def test_the_group_of_a_move_that_was_cut_short(self) -> None:
-        """The foreign group is empty, and has no volume."""
+        """The group is an empty foreign one by now."""
         mine = self.on_array('volumes', f'cv-{self.volume.id}')
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         row = self.backend.volume(self.volume.id)
@@ -309,7 +315,7 @@ class VolumeIdsTest(IdsTest):
         self.assert_untouched()
 
     def test_renamed(self) -> None:
-        """The error names both, and nothing is deleted or mapped."""
+        """The error has both names, and nothing is deleted or mapped."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
         self.admin.update('volumes', number, name='renamed')
         for operation in (
@@ -324,7 +330,7 @@ class VolumeIdsTest(IdsTest):
         self.admin.update('volumes', number, name=f'cv-{self.volume.id}')
 
     def test_renamed_before_snapshots(self) -> None:
-        """The same, of operations that leave a row."""
+        """The same for operations that leave a row."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
         self.admin.update('volumes', number, name='renamed')
         for operation in (
@@ -393,14 +399,14 @@ class MovingIdsTest(VolumeIdsTest):
         self.mark_moving()
 
     def mark_moving(self) -> None:
-        """Its row while it is moved."""
+        """Change the row to that of a volume that is being moved."""
         known = json.loads(self.volume.provider_id)
         self.volume.update({'provider_id': json.dumps(
             {**known, 'moving': True})})
         self.volume.save()
 
     def test_join_a_group(self) -> None:
-        """As the operation that was interrupted is repeated."""
+        """The interrupted operation is repeated."""
         group = self.backend.create_group(
             consistent_group_snapshot_enabled='<is> True')
         self.stranger_for(self.volume)
@@ -421,13 +427,13 @@ class ChapIdsTest(IdsTest):
         self.made: list[Any] = []
 
     def password(self, number: int) -> str:
-        """That of a profile, which the API does not show."""
+        """Return the password of a profile, which the API does not show."""
         row, = [row for row in self.array.rows('host_auth_profiles')
                 if row['id'] == number]
         return str(row['password'])
 
     def lose_reply(self, method: str) -> Any:
-        """A foreign profile has the id when the reply is lost."""
+        """Lose a reply, after a foreign profile has taken the id."""
         send = transport.Transport.exchange
 
         def exchange(connection: Any, request: Any, *args: Any) -> bytes:
@@ -455,7 +461,7 @@ class ChapIdsTest(IdsTest):
                 'host_auth_profiles', name='payroll')])
 
     def test_delete(self) -> None:
-        """With the host, after its last volume."""
+        """The profile is deleted with the host, after its last volume."""
         attachment = self.backend.attach(self.volume, self.connector)
         with self.lose_reply('DELETE'):
             self.backend.detach(attachment)
@@ -463,7 +469,7 @@ class ChapIdsTest(IdsTest):
         self.assert_untouched()
 
     def test_password(self) -> None:
-        """Of a host that stays, whose password was lost."""
+        """The new password of a host that stays, whose old one was lost."""
         host = self.admin.create('hosts', name='theirs', type='Linux')
         self.admin.create('host_iqns', iqn=self.connector['initiator'],
                           host={'ref': f'/hosts/{host["id"]}'})
@@ -484,7 +490,7 @@ class ChapIdsTest(IdsTest):
                 self.admin.delete(resource, found['id'])
 
     def test_profile_of_before(self) -> None:
-        """Its id is foreign by the next attach, and by the detach."""
+        """The profile's id is foreign by the next attach, and by a detach."""
         attachment = self.backend.attach(self.volume, self.connector)
         mine, = self.admin.list('host_auth_profiles')
         for host in self.admin.list('hosts'):
@@ -523,7 +529,7 @@ class SnapshotIdsTest(IdsTest):
         self.assert_fails(self.backend.revert, self.volume, self.snapshot)
 
     def test_managed(self) -> None:
-        """It keeps a foreign name, of which a digest is stored."""
+        """A managed snapshot keeps its name; its row has a digest of it."""
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False,
                   'retention_policy': self.policy(),
@@ -539,7 +545,7 @@ class SnapshotIdsTest(IdsTest):
         self.admin.delete('snapshots', made['id'])
 
     def _managed(self) -> tuple[Any, Any, dict[str, Any]]:
-        """The row of the volume's only snapshot, the array's, its fields."""
+        """Manage a snapshot; return row, object and the object's fields."""
         self.backend.delete_snapshot(self.snapshot)
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False, 'short_name': 'nightly',
@@ -550,7 +556,7 @@ class SnapshotIdsTest(IdsTest):
             self.volume, {'source-name': 'nightly'}), made, fields
 
     def test_managed_in_a_group_that_is_anothers_by_now(self) -> None:
-        """His snapshot has the same id and the same short name."""
+        """The foreign snapshot has the same id and the same short name."""
         row, made, fields = self._managed()
         self.admin.delete('snapshots', made['id'])
         self.stranger_for(self.volume)
@@ -568,7 +574,7 @@ class SnapshotIdsTest(IdsTest):
         self.admin.delete('snapshots', made['id'])
 
     def test_managed_in_a_group_that_was_renamed(self) -> None:
-        """VG-9: the name of the snapshot follows; it is the same one."""
+        """VG-9: the snapshot, whose name follows, is still recognized."""
         row, made, _ = self._managed()
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         self.admin.update('volume_groups', group['id'], name='renamed')
@@ -578,9 +584,9 @@ class SnapshotIdsTest(IdsTest):
         self.admin.update('volume_groups', group['id'], name=group['name'])
 
     def _managed_before(self) -> tuple[Any, Any, dict[str, Any]]:
-        """One that was managed before digests of names were noted.
+        """Manage a snapshot as before rows had digests of names.
 
-        :returns: its row, the array's object, and what it was made with
+        :returns: its row, the array's object, and the object's fields
         """
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False,
@@ -596,7 +602,7 @@ class SnapshotIdsTest(IdsTest):
         return row, made, fields
 
     def test_managed_before_digests(self) -> None:
-        """It is older than its row, so it is right; the digest is stored."""
+        """A snapshot older than its row is right; its digest is stored."""
         row, made, _ = self._managed_before()
         self.backend.delete_volume(self.backend.volume_from_snapshot(row))
         self.assertEqual(naming.digest('ours'), json.loads(
@@ -637,14 +643,14 @@ class SnapshotIdsTest(IdsTest):
             self.volume, {'source-name': 'ours'}))
 
     def _unmanage(self, snapshot: Any) -> None:
-        """As the error says, once it could not be deleted."""
+        """Unmanage a snapshot that could not be deleted, as the error says."""
         snapshot.refresh()
         snapshot.update({'status': 'available'})
         snapshot.save()
         self.backend.unmanage_snapshot(snapshot)
 
     def test_what_was_hidden(self) -> None:
-        """A note names a deleted snapshot; a live one has its id."""
+        """A live snapshot has the id of a deleted one that a note names."""
         clone = self.backend.volume_from_snapshot(self.snapshot)
         mine, = self.admin.list(
             'snapshots', short_name=f'cs-{self.snapshot.id}')
@@ -671,12 +677,12 @@ class HostIdsTest(IdsTest):
             'fc': ('host_fc_ports', 'pwwn')}[self.protocol]
 
     def initiator(self, host: Any) -> Any:
-        """One that Cinder's host has."""
+        """Return an initiator of a host."""
         return {'iscsi': host['initiator'],
                 'fc': host['wwpns'][0]}[self.protocol]
 
     def take_ids(self, initiator: Any) -> None:
-        """A foreign host, with an initiator, gets the previous ids."""
+        """Replace the host by a foreign one with its id and an initiator."""
         mine, = self.admin.list('hosts')
         for resource in ('mappings', self.resource, 'hosts'):
             for found in self.admin.list(resource):
@@ -688,10 +694,10 @@ class HostIdsTest(IdsTest):
 
     def lose_reply(self, method: str, path: str, *, sent: bool,
                    refused: bool = False) -> Any:
-        """A foreign host has the ids when there is no reply.
+        """Lose a reply, after a foreign host has taken the ids.
 
-        :param sent: the array carries out the request
-        :param refused: there is one: a refusal
+        :param sent: the array carries out the request first
+        :param refused: the request is refused instead
         """
         send = transport.Transport.exchange
         theirs = self.host()
@@ -709,7 +715,7 @@ class HostIdsTest(IdsTest):
         return mock.patch.object(transport.Transport, 'exchange', exchange)
 
     def test_a_host_that_is_left_empty(self) -> None:
-        """Another host has the id of one that this driver created."""
+        """The host that the driver created is a foreign one by now."""
         host = self.host()
         self.backend.detach(self.backend.attach(self.volume, host))
         attachment = self.backend.attach(self.volume, host)
@@ -738,7 +744,7 @@ class HostIdsTest(IdsTest):
         self.assertTrue(self._records)
 
     def test_detach_where_the_reply_is_lost(self) -> None:
-        """The host is not deleted by its id after its initiators are."""
+        """After its initiators, the host is not deleted by its id."""
         attachment = self.backend.attach(self.volume, self.host())
         with self.lose_reply('DELETE', f'/{self.resource}', sent=True):
             self.backend.detach(attachment)

@@ -33,7 +33,7 @@ class WaitingCopyIdsTest(test_ids.IdsTest, disks.DisksTest):
     """A volume that is deleted while its copy waits for its turn."""
 
     def test_clone(self) -> None:
-        """What has its ids then is neither written to nor deleted."""
+        """Foreign objects with its ids are neither written to nor deleted."""
         source = self.backend.create_volume(1)
         turn = host_copy.HostCopy._turn
 
@@ -67,7 +67,7 @@ class ViewIdsTest(test_ids.IdsTest):
         self.volume = self.backend.volume_from_snapshot(self.snapshot, **VIEW)
 
     def stranger_for_view(self) -> Any:
-        """Remove the view; a foreign one gets its id."""
+        """Replace the view by a foreign one with its id."""
         mine, = self.admin.list('snapshots', short_name=f'cv-{self.volume.id}')
         group = self.make('volume_groups', name='payroll', quota=0)
         self.make('volumes', name='payroll-data', size=GIB,
@@ -153,13 +153,13 @@ class NightlyIdsTest(test_ids.IdsTest, disks.DisksTest):
         self.group = f'/volume_groups/{group["id"]}'
 
     def views(self) -> list[Any]:
-        """Two volumes that views of one snapshot back."""
+        """Create two volumes from one snapshot, backed by views."""
         snapshot = self.backend.create_snapshot(self.source)
         return [self.backend.volume_from_snapshot(snapshot, **VIEW)
                 for _ in range(2)]
 
     def view(self, volume: Any) -> str:
-        """The view of a volume."""
+        """Return a reference to the view of a volume."""
         found, = self.admin.list('snapshots', short_name=f'cv-{volume.id}')
         return f'/snapshots/{found["id"]}'
 
@@ -170,10 +170,11 @@ class NightlyIdsTest(test_ids.IdsTest, disks.DisksTest):
             source={'ref': source})
 
     def retake(self, volume: Any, source: str, then: str) -> Any:
-        """Manage it, and take it again; the row of the managed one.
+        """Manage a snapshot, and replace it by a new one with its id.
 
-        :param source: what the managed one is of
-        :param then: what the new one is of
+        :param source: the source of the managed snapshot
+        :param then: the source of the new one
+        :returns: the row of the managed snapshot
         """
         mine = self.nightly(source)
         row = self.backend.manage_snapshot(volume, {'source-name': 'nightly'})
@@ -183,7 +184,7 @@ class NightlyIdsTest(test_ids.IdsTest, disks.DisksTest):
         return row
 
     def assert_kept(self, row: Any) -> None:
-        """Nobody reads or deletes the new one."""
+        """Check that the new snapshot is neither read nor deleted."""
         for strategy in 'copy', 'view':
             self.assert_fails(lambda: self.backend.volume_from_snapshot(
                 row, kaminario__clone_strategy=strategy))
@@ -214,8 +215,8 @@ class ParentIdsTest(test_ids.IdsTest):
         self.volume = self.backend.clone(self.source)
 
     def other_for_parent(self) -> Any:
-        """Another snapshot of the source has the id of the hidden one."""
-        # An array that deletes them before their clones.
+        """Replace the hidden snapshot by another one with its id."""
+        # As on an array that deletes snapshots before their clones.
         mine, = self.admin.list('snapshots',
                                 short_name=f'ccs-{self.volume.id}')
         volume = self.on_array('volumes', f'cv-{self.volume.id}')
@@ -240,7 +241,7 @@ class ParentIdsTest(test_ids.IdsTest):
         self.assert_there(other)
 
     def test_delete_where_it_was_being_moved(self) -> None:
-        """A service was killed when the clone was to join a group."""
+        """A service was killed while the clone joined a group."""
         other = self.other_for_parent()
         row = self.backend.volume(self.volume.id)
         row.provider_id = json.dumps(
@@ -250,7 +251,7 @@ class ParentIdsTest(test_ids.IdsTest):
         self.assert_there(other)
 
     def test_delete_where_it_has_clones(self) -> None:
-        """It is hidden, and so is its source."""
+        """The clone is hidden, and so is its source."""
         other = self.other_for_parent()
         clone = self.backend.clone(self.volume)
         self.backend.delete_volume(self.volume)
@@ -259,7 +260,7 @@ class ParentIdsTest(test_ids.IdsTest):
         self.assert_there(other)
 
     def test_delete_all(self) -> None:
-        """The source, too, is hidden then."""
+        """All objects are deleted, and nothing stays hidden."""
         other = self.other_for_parent()
         self.backend.delete_volume(self.volume)
         self.assert_there(other)
@@ -276,7 +277,10 @@ class LostReplyTest(test_ids.IdsTest):
         self.volume = self.backend.create_volume(1)
 
     def lose(self, resource: str, then: Any) -> Any:
-        """Lose the reply to the first deletion of such an object."""
+        """Lose the reply to the first deletion of such an object.
+
+        :param then: called with the id before the reply is lost
+        """
         send = transport.Transport.exchange
         done = []
 
@@ -300,13 +304,13 @@ class LostReplyTest(test_ids.IdsTest):
                       source={'ref': f'/volume_groups/{group["id"]}'})
 
     def assert_taken(self) -> None:
-        """It is there still; then it goes."""
+        """Check that the new snapshot still exists, and delete it."""
         self.assert_untouched()
         (_, found), = self._records
         self.admin.delete('snapshots', found['id'])
 
     def test_temporary_view(self) -> None:
-        """A snapshot of the same volume is taken when a backup has ended."""
+        """A new snapshot has the id of a deleted temporary view."""
         snapshot = self.backend.create_snapshot(self.volume)
         driver, host = self.backend.driver, self.host()
         driver.initialize_connection_snapshot(snapshot, host)
@@ -315,7 +319,7 @@ class LostReplyTest(test_ids.IdsTest):
         self.assert_taken()
 
     def test_mapping(self) -> None:
-        """Another volume is mapped to the same host."""
+        """A new mapping to the same host has the id of a deleted one."""
         host = self.host()
         other = self.backend.create_volume(1)
         kept = self.backend.create_volume(1)
@@ -366,14 +370,14 @@ class LostReplyTest(test_ids.IdsTest):
 
 
 class ManageIdsTest(test_ids.IdsTest):
-    """Managing, unmanaging, moving between back ends."""
+    """Managing, unmanaging, and moving volumes between back ends."""
 
     def setUp(self) -> None:
         super().setUp()
         self.volume = self.backend.create_volume(1)
 
     def test_manage_a_snapshot(self) -> None:
-        """The foreign group has a snapshot of that name."""
+        """The foreign group has a snapshot with that name."""
         theirs = self.stranger_for(self.volume)
         self.stranger('snapshots', None, short_name='nightly',
                       is_auto_deleteable=False,
@@ -388,7 +392,7 @@ class ManageIdsTest(test_ids.IdsTest):
         self.assert_untouched()
 
     def test_manage_a_snapshot_that_is_anothers_by_then(self) -> None:
-        """No volume is ever created from the one that got its id."""
+        """No volume is created from the foreign snapshot with its id."""
         group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
         fields = {'is_auto_deleteable': False,
                   'retention_policy': self.policy(),
@@ -421,7 +425,7 @@ class ManageIdsTest(test_ids.IdsTest):
         self.assertEqual([], self.admin.list('hosts'))
 
     def test_migrate_without_a_copy(self) -> None:
-        """No call is made, and then the other back end notices that."""
+        """Nothing is sent; the other back end notices it at an attach."""
         other = self.use('fc' if self.protocol == 'iscsi' else 'iscsi')
         self.backend = self.use(self.protocol)
         self.stranger_for(self.volume)

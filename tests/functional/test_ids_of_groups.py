@@ -12,7 +12,7 @@
 
 """Ids of consistency groups, their members and their snapshots (OBJ-7).
 
-See test_ids, which has those of single volumes.
+See test_ids for those of single volumes.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ class GroupIdsTest(test_ids.IdsTest):
             self.backend.create_volume(1, self.group) for _ in range(2)]
 
     def stranger_for_member(self) -> Any:
-        """Remove the second; a foreign volume gets its id."""
+        """Replace the second volume by a foreign one with its id."""
         mine = self.on_array('volumes', f'cv-{self.second.id}')
         self.admin.delete('volumes', mine['id'])
         group = self.make('volume_groups', name='payroll', quota=0)
@@ -41,7 +41,7 @@ class GroupIdsTest(test_ids.IdsTest):
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
 
     def stranger_for_group(self) -> Any:
-        """Remove the volume group; a foreign one gets its id."""
+        """Replace the volume group by a foreign one with its id."""
         mine = self.on_array('volume_groups', f'ccg-{self.group.id}')
         for volume in (self.first, self.second):
             found = self.on_array('volumes', f'cv-{volume.id}')
@@ -101,7 +101,7 @@ class GroupIdsTest(test_ids.IdsTest):
             found['id'] for found in self.admin.list('volumes')])
 
     def test_leave(self) -> None:
-        """A volume that the array has lost leaves in Cinder only."""
+        """A volume that is missing on the array leaves only in Cinder."""
         self.stranger_for_member()
         self.backend.update_group(self.group, remove=[self.second])
         self.assert_untouched()
@@ -130,7 +130,7 @@ class GroupIdsTest(test_ids.IdsTest):
             'volumes', id=theirs['id'])[0]['volume_group'])
 
     def test_renamed(self) -> None:
-        """The error names both."""
+        """The error has both names."""
         number = self.on_array('volumes', f'cv-{self.second.id}')['id']
         self.admin.update('volumes', number, name='renamed')
         for operation in (

@@ -12,8 +12,8 @@
 
 """Ids of replicated objects, on either array (OBJ-7).
 
-A volume, its group and its session are removed behind Cinder's back. A foreign
-volume, which is replicated and attached, has their ids.
+A volume, its group and its session are deleted behind Cinder's back. A foreign
+volume, which has a snapshot and is mapped, gets the ids of volume and group.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ EACH = {'group_replication_enabled': '<is> True'}
 
 
 class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
-    """The ids of what is replicated."""
+    """Helpers."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -42,13 +42,16 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def ids_of(self, array: arrays.Served, prefix: str, key: str,
                group: str) -> tuple[int, int]:
-        """Ids of volume and group."""
+        """Return the ids of a volume and its group on an array."""
         volume, = array.admin.list('volumes', name=f'{prefix}cv-{key}')
         home, = array.admin.list('volume_groups', name=f'{prefix}{group}')
         return volume['id'], home['id']
 
     def take_ids(self, array: arrays.Served, volume: int, group: int) -> Any:
-        """Create a foreign attached volume and snapshot with these ids."""
+        """Create a foreign volume and group with these ids.
+
+        The volume is mapped and has a snapshot.
+        """
         admin = array.admin
         home = admin.create('volume_groups', name='payroll', quota=0)
         self.assertEqual(group, home['id'])
@@ -72,7 +75,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
         return made
 
     def theirs(self) -> dict[str, Any]:
-        """All foreign objects, on both arrays."""
+        """Return all foreign objects on both arrays."""
         return {
             f'{array.port} {resource} {found["id"]}': {
                 key: value for key, value in found.items()
@@ -96,7 +99,10 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def stranger_for_replicated(self, *volumes: Any, group: str = '',
                                 session: str = '') -> None:
-        """A foreign volume has the ids of the first, on the primary."""
+        """Replace volumes by a foreign one with the ids of the first.
+
+        They are deleted on both arrays; it is created on the primary.
+        """
         key = volumes[0].id
         ids = self.ids_of(self.primary, '', key, group or f'cvg-{key}')
         keys = [session or key, *[v.id for v in volumes]]
@@ -106,7 +112,11 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def assert_theirs_stay(self, operation: Callable[[], Any], *,
                            fails: bool = True) -> str:
-        """No foreign object is changed by an operation."""
+        """Check that an operation changes no foreign object.
+
+        :param fails: whether the operation has to fail
+        :returns: its error as text
+        """
         before = self.theirs()
         self.assertTrue(before)
         why = ''
@@ -119,7 +129,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
         return why
 
 
-# One of the driver's own, which it might take volumes from.
+# A name like those of the driver's hosts, which it might unmap.
 HOST = 'cinder-compute-1-01234567'
 
 
@@ -156,7 +166,7 @@ class VolumeTest(ReplicatedIdsTest):
             lambda: self.backend.delete_volume(self.volume), fails=False)
 
     def test_failover(self) -> None:
-        """The copy is a foreign volume by now."""
+        """A foreign volume has the ids of the copy."""
         key = self.volume.id
         ids = self.ids_of(self.secondary, 'r', key, f'cvg-{key}')
         for array in (self.primary, self.secondary):
@@ -169,7 +179,7 @@ class VolumeTest(ReplicatedIdsTest):
         self.assert_theirs_stay(self.backend.fail_back, fails=False)
 
     def test_failback(self) -> None:
-        """The former volume is a foreign one by now."""
+        """A foreign volume has the former ids on the primary."""
         key = self.volume.id
         ids = self.ids_of(self.primary, '', key, f'cvg-{key}')
         self.backend.fail_over(replicated.TARGET)
@@ -183,7 +193,7 @@ class VolumeTest(ReplicatedIdsTest):
         self.backend.fail_back()
 
     def test_delete_after_a_failover(self) -> None:
-        """What serves has its ids on the secondary only."""
+        """A foreign volume has its ids on the secondary."""
         key = self.volume.id
         ids = self.ids_of(self.secondary, 'r', key, f'cvg-{key}')
         self.backend.fail_over(replicated.TARGET)
@@ -216,12 +226,12 @@ class SessionTest(ReplicatedIdsTest):
         self.addCleanup(self.remove_session)
 
     def ids(self) -> list[Any]:
-        """Of the sessions on both arrays."""
+        """Return the ids of the sessions on both arrays."""
         return [one['id'] for array in (self.primary, self.secondary)
                 for one in array.admin.list('replication/sessions')]
 
     def stop(self, array: arrays.Served, one: Any) -> None:
-        """Bring a session to idle."""
+        """Stop a session."""
         first = ('suspended' if one['current_role'] == 'source'
                  else 'failed_over')
         for state in (first, 'idle'):
@@ -230,7 +240,7 @@ class SessionTest(ReplicatedIdsTest):
                                    name=one['name'], state=state)
 
     def make_theirs(self) -> None:
-        """An idle session, and groups for it."""
+        """Create a foreign session, which is idle, and groups for it."""
         admin = self.primary.admin
         group = admin.create('volume_groups', name='payroll', quota=0)
         peer = admin.list('replication/peer_k2arrays')[0]['id']
@@ -244,14 +254,14 @@ class SessionTest(ReplicatedIdsTest):
             auto_configure_peer_volumes='False')
 
     def theirs(self) -> dict[str, Any]:
-        """The session on both arrays."""
+        """Return the foreign session on both arrays."""
         return {f'{array.port} {one["id"]}': one
                 for array in (self.primary, self.secondary)
                 for one in array.admin.list('replication/sessions')
                 if 'payroll' in one['name']}
 
     def remove_session(self) -> None:
-        """Before the groups that it is of."""
+        """Delete the foreign session, before its groups are deleted."""
         for array in (self.secondary, self.primary):
             for one in array.admin.list('replication/sessions'):
                 array.admin.delete('replication/sessions', one['id'])
@@ -274,7 +284,7 @@ class GroupTest(ReplicatedIdsTest):
     """Groups with one session for all volumes, or one for each."""
 
     def enabled(self, specs: dict[str, str]) -> Any:
-        """A replicated group of two."""
+        """Create a replicated group of two volumes."""
         group = self.backend.create_group(
             self.backend.volume_type(**WORD), **specs)
         self.volumes = [self.backend.create_volume(1, group, **WORD)
@@ -282,7 +292,7 @@ class GroupTest(ReplicatedIdsTest):
         return self.backend.enable_replication(group)
 
     def taken(self, specs: dict[str, str]) -> Any:
-        """Another's volume has the ids of the first of it."""
+        """Create such a group, and replace its volumes by a foreign one."""
         group = self.enabled(specs)
         one = specs is ONE
         self.stranger_for_replicated(

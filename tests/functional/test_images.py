@@ -12,8 +12,8 @@
 
 """Images of Glance and encrypted types, with data, through real services.
 
-Glance is a process of its own. What is no more than a mock: the initiator
-(disks) and LUKS (encryption).
+Glance is a separate process. Only the initiator (disks) and LUKS (encryption)
+are mocks.
 """
 
 import os
@@ -45,7 +45,7 @@ class ImagesTest(images.ImagesTest):
     feature = 'images'
 
     def test_image_to_volume(self):
-        """Attached here once, and nothing is left over."""
+        """The volume is attached to this host once, and nothing is left."""
         volume = self.backend.volume_from_image(self.image(DATA), 2)
         self.assertTrue(volume.bootable)
         self.assertEqual(2, volume.size)
@@ -55,7 +55,7 @@ class ImagesTest(images.ImagesTest):
         self._another_image(volume)
 
     def _another_image(self, volume):
-        """Over existing data; earlier clones keep theirs."""
+        """Write another image over the data; clones keep theirs."""
         snapshot = self.backend.create_snapshot(volume)
         clone = self.backend.clone(volume)
         self.backend.reimage(volume, self.image(OTHER))
@@ -77,7 +77,7 @@ class ImagesTest(images.ImagesTest):
         self._upload_attached(again)
 
     def _upload_attached(self, volume):
-        """Its host stays connected, and this one disconnects."""
+        """Upload a volume in use; only this host disconnects."""
         cfg.CONF.set_override('enable_force_upload', True)
         self.addCleanup(cfg.CONF.clear_override, 'enable_force_upload')
         host = self.host()
@@ -92,10 +92,10 @@ class ImagesTest(images.ImagesTest):
 @testtools.skipUnless(
     QEMU_IMG, 'qemu-img is not installed: apt-get install qemu-utils')
 class ConversionTest(images.ImagesTest):
-    """No feature of ours: machines without qemu-img cannot show it."""
+    """Conversions, which Cinder does with qemu-img."""
 
     def test_qcow2_to_volume(self):
-        """What the image does not hold reads as zeros."""
+        """Blocks that the image does not contain read as zeros."""
         folder = cfg.CONF.image_conversion_dir
         raw, made = (os.path.join(folder, name) for name in ('raw', 'made'))
         with open(raw, 'wb') as stream:
@@ -120,7 +120,7 @@ class ConversionTest(images.ImagesTest):
 
 
 class ImageTroubleTest(images.ImagesTest):
-    """What differs neither between arrays nor between protocols."""
+    """Failures that depend neither on the array nor on the protocol."""
 
     feature = 'images'
 
@@ -131,7 +131,7 @@ class ImageTroubleTest(images.ImagesTest):
         self.assertNothingLeft()
 
     def test_failed_download(self):
-        """Nothing stays mapped when Glance fails halfway."""
+        """Nothing stays mapped if Glance fails during the download."""
         image = self.image(DATA)
         os.unlink(os.path.join(self.glance.folder, 'images', image.id))
         failure = self.assertRaises(backend.OperationFailed,
@@ -157,7 +157,7 @@ class CacheTest(images.ImagesTest):
                'image_volume_cache_max_count': 1}
 
     def cached(self):
-        """The volumes that the cache keeps."""
+        """Return the volumes in the cache."""
         return [v for v in self.backend.volumes()
                 if v.display_name.startswith('image-')]
 
@@ -182,15 +182,16 @@ class ImageCacheTest(CacheTest):
 
 
 class BusyCacheTest(CacheTest):
-    """What differs between profiles, but not between protocols."""
+    """Cases that differ between profiles, but not between protocols."""
 
     def test_volumes_larger_than_the_image(self):
-        """Cached at the size of the image, grown after that."""
+        """The cached volume has the image's size; volumes are extended."""
         self.ignore_call_budget()
         image = self.image(DATA)
         volumes = [self.backend.volume_from_image(image, size)
                    for size in (3, 1, 2)]
-        # The image once; then a view cannot grow and is copied, once.
+        # The image is written once. A clone by view cannot be extended, so
+        # the last one is copied.
         self.assertEqual(1 if self.profile == 'sdp' else 3, self.disks.total)
         self.assertEqual([1], [v.size for v in self.cached()])
         for volume, size in zip(volumes, (3, 1, 2)):
@@ -199,7 +200,7 @@ class BusyCacheTest(CacheTest):
                              os.stat(self.disks.path(volume)).st_size)
 
     def test_many_of_a_new_image_at_once(self):
-        """One of them fills the cache, the others wait for it."""
+        """One of them fills the cache, and the others wait for it."""
         image = self.image(DATA)
         results = self.together(
             *[lambda: self.backend.volume_from_image(image)] * 4)
@@ -230,14 +231,14 @@ class BusyCacheSDPTest(BusyCacheTest):
 
 
 class ChangedImageTest(CacheTest):
-    """What the array has no part in, once."""
+    """A case that does not depend on the array."""
 
     def test_changed_image(self):
-        """The cache never answers with data of another time."""
+        """The cache is not used if the image has changed."""
         self.ignore_call_budget()
         image = self.image(DATA)
         self.backend.volume_from_image(image)
-        # Times are in whole seconds, so what was cached must be older.
+        # Times have a resolution of seconds, so make the entry older.
         with database.engine().begin() as connection:
             connection.execute(sqlalchemy.text(
                 'UPDATE image_volume_cache_entries SET image_updated_at = '
@@ -259,7 +260,7 @@ class EncryptedTypesTest(images.ImagesTest):
         encryption.install(self)
 
     def _is_encrypted(self, volume):
-        """Nothing of the plain data is on the array."""
+        """Check that the array has no plain data; return what it has."""
         data = self.disks.read(volume, 0, encryption.HEADER + len(DATA))
         self.assertEqual(b'LUKS', data[:4])
         for piece in (b'first', b'last', bytes(16)):
@@ -267,7 +268,7 @@ class EncryptedTypesTest(images.ImagesTest):
         return data
 
     def test_images_and_clones(self):
-        """Each clone gets a key of its own, for which it is attached."""
+        """A clone gets its own key, for which it is attached to this host."""
         volume = self.backend.volume_from_image(self.image(DATA),
                                                 encryption='luks')
         self.assertTrue(volume.encryption_key_id)
@@ -277,7 +278,7 @@ class EncryptedTypesTest(images.ImagesTest):
         self.ignore_call_budget()
         clones = [self.backend.clone(volume),
                   self.backend.volume_from_snapshot(snapshot)]
-        # Cinder leaves a volume from a snapshot the key of its source.
+        # A volume from a snapshot keeps the key of its source in Cinder.
         self.assertEqual(['rekeyed'], self.disks.rekeyed())
         self.assertEqual(2, self.disks.total)
         for clone in clones:
@@ -286,7 +287,7 @@ class EncryptedTypesTest(images.ImagesTest):
         self.assertEqual([], self._mappings())
 
     def _attachment_says_so(self, encrypted):
-        """Nova decides by it whether to decrypt."""
+        """Check the flag by which nova decides whether to decrypt."""
         for volume, expected in ((encrypted, True),
                                  (self.backend.create_volume(1), False)):
             attachment = self.backend.attach(volume, self.host())

@@ -12,8 +12,8 @@
 
 """In-tree Cinder on an array that supports only the known requests.
 
-The in-tree driver never needs a request that is not listed, so the array,
-however it refuses others, refuses none here.
+The in-tree driver sends only known requests. So whichever way the array
+refuses other requests, it refuses none in these tests.
 """
 
 import types
@@ -31,12 +31,12 @@ from tests.functional import in_tree
 from tests.functional import replicated
 from tests.functional import test_upgrade
 
-# Those that test_all does not take.
+# The ways of refusing that test_all does not use.
 REFUSALS = ('404', '405', '500', '501', 'drop', 'no_hits', 'ignored')
 
 
 def refused(*served: Any) -> list[str]:
-    """Requests refused by arrays since their journals were cleared."""
+    """Return the requests that failed since journals were cleared."""
     return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
             for one in served for entry in one.control.journal()
             if not entry.status or entry.status >= 400]
@@ -73,7 +73,7 @@ class InTreeTest(InTreeBase, images.ImagesTest):
         self.assertEqual([], refused(self.array))
 
     def test_all(self) -> None:
-        """The array answers anything else with 400."""
+        """All features work; the array answers other requests with 400."""
         plain = self.backend.create_volume(1, **in_tree.NODEDUP)
         source = self.backend.volume_from_image(self.image(b'first'))
         in_tree.copies(self, source)
@@ -97,13 +97,13 @@ class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
 
     def setUp(self) -> None:
         super().setUp()
-        # Nobody waits: time passes on the arrays.
+        # Pauses take no time; the clocks of the arrays advance.
         time = types.SimpleNamespace(
             time=self.primary.time, sleep=self.clock.sleep)
         contexts.enter(self, mock.patch.object(kaminario_common, 'time', time))
 
     def device(self, **more: Any) -> str:
-        """In-tree Cinder uses only the address of the peer."""
+        """Return a device; in-tree its id must be the peer's address."""
         return super().device(backend_id=self.secondary.host, **more)
 
     def test_all(self) -> None:
@@ -118,7 +118,7 @@ class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
         self.assertEqual(
             ('target', 'failed_over'), self.sessions()[f'rssn-{volume.id}'])
         self.backend.detach(self.backend.attach(volume, self.host()))
-        # It goes back when it is told to go where it is.
+        # The in-tree driver fails back if the target is the active array.
         self.backend.fail_over(self.secondary.host)
         self.assertEqual(
             ('source', 'in_sync'), self.sessions()[f'ssn-{volume.id}'])

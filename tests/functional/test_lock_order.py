@@ -10,8 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""All functional tests watch in which order locks are taken: could they fail?
-"""
+"""The check of the lock order, which all functional tests use."""
 
 import contextlib
 import re
@@ -51,7 +50,7 @@ class WatchTest(unittest.TestCase):
             self.watch.nested)
 
     def test_one_after_the_other(self):
-        """Only what is held counts."""
+        """Only locks that are still held count."""
         for lock in (locks.host('x', ['a']), locks.group('x', 2),
                      locks.group('x', 1)):
             with lock:

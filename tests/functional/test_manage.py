@@ -29,7 +29,7 @@ MIGRATED = '7e000000-0000-4000-8000-000000000001'
 
 
 class ManageTest(base.FunctionalTest):
-    """Has an administrator's volume, ``db-data`` in ``db-group``."""
+    """An administrator has created ``db-data`` in ``db-group``."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -48,7 +48,7 @@ class ManageTest(base.FunctionalTest):
             'source': {'ref': source}, 'is_auto_deleteable': False,
             'retention_policy': {
                 'ref': f'/retention_policies/{policy["id"]}'}, **more})
-        # Before Cinder deletes the volume.
+        # This must be done before Cinder deletes the volume.
         self.addCleanup(self._drop_snapshot, made['id'])
         return made
 
@@ -64,7 +64,7 @@ class ManageTest(base.FunctionalTest):
                               f'/volume_groups/{self.group["id"]}', **more)
 
     def _replicate(self, group: Any) -> None:
-        """Make a session, which is idle, to the array itself (REP-21)."""
+        """Create an idle session of the array with itself (REP-21)."""
         arrays.connect(self.array)
         peer, = self.admin.list('replication/peer_k2arrays')
         self.make('replication/sessions', name='local', rpo=60,
@@ -80,7 +80,7 @@ class ManageTest(base.FunctionalTest):
             self._made.append((resource, made['id']))
 
     def _poke(self, resource: str, key: int, **fields: Any) -> None:
-        """Set what only the array itself can, such as replication."""
+        """Set fields that clients cannot set, such as replication."""
         before = self.array.set_fields(resource, key, **fields)
         self.addCleanup(self.array.set_fields, resource, key, **before)
 
@@ -95,7 +95,7 @@ class ManageTest(base.FunctionalTest):
                 self._on_array('volume_groups', self.group)['name']]
 
     def _refused(self, reference: Any, **specs: str) -> Any:
-        """The exception that a reference is refused with."""
+        """Check that a reference is refused; return the exception."""
         before = self._names()
         failure = self.assertRaises(backend.OperationFailed,
                                     self.backend.manage, reference, **specs)
@@ -173,7 +173,7 @@ class OddVolumesTest(ManageTest):
         self.assertEqual(f'cv-{volume.id}', self._names()[0])
 
     def test_replicated_and_its_group_does_not_tell(self) -> None:
-        """Section 14: the session does."""
+        """Section 14: the session shows that the volume is replicated."""
         def untold(data: Any) -> Any:
             return odd.changed(data, 'replication_session', odd.MISSING)
         self._replicate(self.group)
@@ -313,7 +313,7 @@ class OddVolumesTest(ManageTest):
                          self._names())
 
     def test_a_request_that_was_quicker(self) -> None:
-        """Its row may not have the ids yet; the names on the array do."""
+        """Its row may not have ids yet; the names on the array show it."""
         driver = self.backend.driver
         manage = driver.manage_existing
         others: list[Any] = []
@@ -454,7 +454,7 @@ class ListTest(ManageTest):
 
 
 class WithSnapshotTest(ManageTest):
-    """Has that volume managed, and a snapshot ``nightly`` of it."""
+    """The volume is managed, and has a snapshot ``nightly``."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -533,7 +533,7 @@ class PagesTest(ManageTest):
                           marker='{"source-name": "none"}')
 
     def test_without_a_limit(self) -> None:
-        """Other callers than the web server may leave everything out."""
+        """Callers other than the API may omit all parameters."""
         self.assertEqual(['db-data'], self._page(
             limit=None, sort_keys=None, sort_dirs=None))
 
@@ -618,7 +618,7 @@ class OddSnapshotsTest(WithSnapshotTest):
                           {'source-id': view['id']}):
             self.assertIn('it is a view', str(self._refused_snapshot(
                 reference)))
-        # Cinder has the volume, but not the view that this is of.
+        # Cinder has the volume, but not the view.
         self._snapshot('of-work', f'/snapshots/{view["id"]}')
         found = {e.reference['source-name']: e.reason_not_safe
                  for e in self.backend.manageable_snapshots()}
@@ -666,7 +666,7 @@ class OddSnapshotsTest(WithSnapshotTest):
         self.backend.delete_volume(clone)
 
     def test_a_snapshot_of_the_driver_inside_cinder(self) -> None:
-        """It stores no ids."""
+        """The in-tree driver stores no ids."""
         ours = self.backend.create_snapshot(self.volume)
         ours.update({'provider_id': None})
         ours.save()

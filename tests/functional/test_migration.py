@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Moving volumes between back ends: on one array, on two, of others."""
+"""Migration between back ends: on one array, on two, of other drivers."""
 
 import logging
 from typing import Any
@@ -50,17 +50,21 @@ class MigrationTest(disks.DisksTest):
             self.assertTrue(arrays.served(profile).is_clean(), profile)
 
     def second(self, protocol: str | None = None) -> backend.Backend:
-        """Another back end on the same array."""
+        """Return another back end on the same array."""
         return self.use(protocol or self.protocol,
                         k2_max_concurrent_writes=31)
 
     def second_array(self) -> backend.Backend:
-        """A back end on another array; ``self.first_array`` is the one."""
+        """Return a back end on another array.
+
+        That array is ``self.array`` from now on, and the array before it is
+        ``self.first_array``.
+        """
         self.first_array = self.array
         return self.use(self.protocol, OTHER[self.profile])
 
     def install_disks(self, *served: Any) -> disks.Disks:
-        """Disks of both arrays and of the other driver."""
+        """Install disks of both arrays and of the other driver."""
         found = foreign.Disks(self.host('cinder-host'), *served,
                               arrays.served(OTHER[self.profile]))
         found.install(self)
@@ -68,13 +72,13 @@ class MigrationTest(disks.DisksTest):
         return found
 
     def with_data(self, place: backend.Backend) -> Any:
-        """A volume with something on it."""
+        """Create a volume with data."""
         volume = place.create_volume(1)
         self.disks.write(volume, 5 * MIB, TEXT)
         return volume
 
     def read(self, volume: Any, number: int = 0) -> bytes:
-        """What is where something was written, on one of the arrays."""
+        """Return the data of a volume on one of the arrays."""
         return self.read_file(self.disks.path(volume, number))
 
     def read_file(self, path: str) -> bytes:
@@ -83,17 +87,17 @@ class MigrationTest(disks.DisksTest):
             return stream.read(len(TEXT))
 
     def names(self, array: Any) -> set[str]:
-        """Names of all volumes and groups of users."""
+        """Return the names of all users' volumes and groups."""
         left = array.control.leftovers()
         return {row['name'] for resource in ('volumes', 'volume_groups')
                 for row in left.get(resource, [])}
 
     def names_of(self, name_id: str) -> set[str]:
-        """Names of one volume and its group."""
+        """Return the names of one volume and its group."""
         return {f'cv-{name_id}', f'cvg-{name_id}'}
 
     def assertMoved(self, volume: Any, to: backend.Backend) -> None:
-        """The row is what it was, but elsewhere, and nothing failed."""
+        """Check that the volume was migrated, and no error logged."""
         self.assertEqual(('success', to.pool),
                          (volume.migration_status, volume.host))
         self.assertEqual([], self.log.messages(logging.ERROR, 'cinder'))
@@ -161,7 +165,7 @@ class HostAssistedTest(MigrationTest):
         moved = first.migrate(volume, second)
         self.assertMoved(moved, second)
         self.assertEqual(TEXT, self.read(moved, 1))
-        # It has the names that go with its id, and the source is gone.
+        # The volume has the names of its id, and the source is deleted.
         self.assertIsNone(moved._name_id)
         self.assertEqual(self.names_of(volume.id), self.names(self.array))
         self.assertEqual(set(), self.names(self.first_array))
@@ -196,7 +200,7 @@ class HostAssistedTest(MigrationTest):
         back = self.first.migrate(moved, other)
         self.assertNothingLeft()
         self.assertEqual(TEXT, self.read_file(back.provider_location))
-        # Its row still has what our driver wrote; that means nothing here.
+        # The row still has this driver's provider_id, which is meaningless.
         self.assertIsNotNone(back.provider_id)
         again = other.migrate(back, self.first)
         self.assertEqual(TEXT, self.read(again))
@@ -205,7 +209,7 @@ class HostAssistedTest(MigrationTest):
         self.assertNothingLeft()
 
     def test_in_use(self) -> None:
-        """From the other driver to ours, and back, with nova."""
+        """From the other driver to this one, and back, with nova."""
         other = self.second('tests.functional.foreign.FileDriver')
         connector = self.host()
         nova = cloud.Nova(self.disks, connector)
@@ -242,7 +246,7 @@ class CornersTest(MigrationTest):
         self.assertMoved(moved, second)
         self.assertEqual('available', moved.status)
         self.assertEqual(TEXT, self.read(moved))
-        # The source had the names when the copy was made.
+        # The source still had the names when the copy was created.
         self.assertNotEqual(moved.id, moved.name_id)
         self.assertEqual(self.names_of(moved.name_id),
                          self.names(self.array))
@@ -278,7 +282,7 @@ class CornersTest(MigrationTest):
         self.assertEqual(TEXT, self.read(moved))
 
     def test_a_row_without_ids(self) -> None:
-        """It gets them, and keeps its names."""
+        """The row gets ids, and the volume keeps its names."""
         volume = self.with_data(self.first)
         volume.provider_id = None
         volume.save()
@@ -330,7 +334,7 @@ class CornersTest(MigrationTest):
         self.assert_left(volume_groups=1)
 
     def test_killed_between_names(self) -> None:
-        """Rows find their own objects, and cleanup succeeds."""
+        """Both rows still find their objects, and cleanup succeeds."""
         volume = self.with_data(self.first)
         second = self.second_array()
         with mock.patch.object(names.Names, 'set_volume', autospec=True,
@@ -348,7 +352,7 @@ class CornersTest(MigrationTest):
         self.first.extend_volume(volume, 2)
 
     def test_generic_copies_over_old_data(self) -> None:
-        """Zeros are written, too, where Cinder copies onto used volumes."""
+        """If Cinder copies onto a volume with data, it writes zeros, too."""
         volume = self.first.create_volume(1)
         snapshot = self.first.create_snapshot(volume)
         self.disks.write(volume, 5 * MIB, TEXT)
@@ -366,8 +370,8 @@ class InTreeTest(MigrationTest):
         self.ignore_call_budget()
 
     def _in_tree(self) -> backend.Backend:
-        """A back end on ``self.array`` with that driver."""
-        # It deletes hosts with their initiators (HST-3).
+        """Return a back end on ``self.array`` with the in-tree driver."""
+        # The in-tree driver deletes hosts with their initiators (HST-3).
         self.switch(delete_host_with_initiators=True)
         self.addCleanup(self._remove_hosts)
         self.own(IN_TREE, san_api_port=None,
@@ -380,7 +384,7 @@ class InTreeTest(MigrationTest):
 
     def _use_by_name(self, volume: Any, place: backend.Backend, number: int
                      ) -> None:
-        """Change and delete what has the name of a row's name_id."""
+        """Check that a row leads to the volume named by its name_id."""
         place.extend_volume(volume, 2)
         found, = self.admin.list('volumes', name=f'cv-{volume.name_id}')
         self.assertEqual(2 * GIB, found['size'])
@@ -400,7 +404,7 @@ class InTreeTest(MigrationTest):
         old = self._in_tree()
         moved = self.first.migrate(volume, old)
         self.assertTrue(self.first_array.is_clean())
-        # It does not know under which name its volume is; our driver does.
+        # The in-tree driver does not know the volume's name; this one does.
         self._upgrade(old)
         self._use_by_name(moved, old, 1)
 
@@ -416,10 +420,10 @@ class InTreeTest(MigrationTest):
         self._use_by_name(moved, old, 0)
 
     def test_from_it_on_the_same_array(self) -> None:
-        """It deletes the source itself, and reuses its names."""
+        """The in-tree driver deletes the source, whose names are reused."""
         old = self._in_tree()
         volume = self.with_data(old)
-        # It cannot attach where our driver was first to make the host.
+        # It cannot attach to a host that this driver created.
         failure = self.assertRaises(backend.OperationFailed, old.migrate,
                                     volume, self.first)
         self.assertEqual('error', failure.row.migration_status)
@@ -438,7 +442,7 @@ class InTreeTest(MigrationTest):
         old.detach(attachment)
 
     def test_its_volumes_after_the_change_of_drivers(self) -> None:
-        """Rows without ids: only the source is deleted, by its name."""
+        """Rows have no ids: only the source is deleted, by name."""
         old = self._in_tree()
         volume = self.with_data(old)
         kept = old.create_volume(1)
@@ -455,7 +459,7 @@ class InTreeTest(MigrationTest):
         self.assertEqual(self.names_of(kept.id), self.names(self.array))
 
     def test_a_source_that_was_deleted_before(self) -> None:
-        """Its row must not find the volume that has its id now."""
+        """The source's row must not lead to the migrated volume."""
         old = self._in_tree()
         volume = self.with_data(old)
         self._upgrade(old)

@@ -10,9 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Odd fields in what the other operations read, see test_odd_replies.
+"""Unexpected fields in replies, for operations not in test_odd_replies.
 
-Groups, clones, managing, migration, Fibre Channel, CHAP and host groups.
+These are groups, clones, managing, migration, Fibre Channel, CHAP and host
+groups.
 """
 
 from collections.abc import Iterator
@@ -36,12 +37,12 @@ GIB = 1 << 20
 
 NEEDED_BY_GROUPS = {
     'volumes': {'id', 'name'},
-    # In descriptions stands what clones need.
+    # Notes in descriptions name the objects that clones need.
     'volume_groups': {'id', 'name', 'description'},
     'snapshots': {'id', 'short_name'},
-    # What holds a volume is sought by these.
+    # Snapshots and views of a volume are found by these.
     'volsnaps': {'id', 'snapshot', 'source'}}
-# What Cinder takes over must be told of, to be judged.
+# Fields that decide whether an object can be managed.
 NEEDED_TO_MANAGE = {
     'volumes': {'id', 'name', 'size', 'volume_group', 'description',
                 'read_only'},
@@ -52,16 +53,16 @@ NEEDED_TO_MANAGE = {
                   'is_locked_by_replication'},
     'volsnaps': {'id'}}
 NEEDED_BY_FC = {
-    # Some hosts are in a host group.
+    # Hosts in a host group are mapped through it.
     'hosts': {'id', 'name', 'host_group'},
     'host_fc_ports': {'id', 'pwwn', 'host'},
-    # A forced detach asks for hosts.
+    # A forced detach needs the hosts of mappings.
     'host_groups': {'id'}, 'mappings': {'id', 'lun', 'host'},
     'system/fc_ports': {'id', 'pwwn'}, 'stats/system': set[str]()}
 NEEDED_BY_CHAP = {
     'hosts': {'id', 'name', 'host_group'},
     'host_iqns': {'id', 'iqn', 'host'},
-    # One that may be in use stays.
+    # A profile is kept if it may be in use.
     'host_auth_profiles': {
         'id', 'name', 'hosts_count', 'host_groups_count'},
     'mappings': {'id', 'lun', 'host'}}
@@ -70,7 +71,7 @@ ALL = (NEEDED_BY_GROUPS, NEEDED_TO_MANAGE, NEEDED_BY_FC, NEEDED_BY_CHAP,
 
 
 class EveryRecordTest(testtools.TestCase):
-    """Which records the tests go over."""
+    """Which types of records the tests cover."""
 
     def test_every_record(self) -> None:
         self.assertEqual(
@@ -79,7 +80,7 @@ class EveryRecordTest(testtools.TestCase):
 
 
 class OddTest(base.FunctionalTest):
-    """The life of something, with odd replies."""
+    """Runs ``life`` with unexpected fields in replies."""
 
     keeps_budgets = False
 
@@ -93,7 +94,7 @@ class OddTest(base.FunctionalTest):
         raise NotImplementedError
 
     def go_over(self, resource: str, needed: set[str]) -> None:
-        """Live with each field that is not needed, odd in each way."""
+        """Run ``life`` once for each field that is not needed."""
         for name in odd.KINDS[resource].field_names():
             if name in needed:
                 continue
@@ -104,7 +105,7 @@ class OddTest(base.FunctionalTest):
 
 
 def changed(data: Any, name: str, kinds: Iterator[Any]) -> Any:
-    """A reply in which the field of each object is odd in another way."""
+    """Return a reply with the next kind of value in each object's field."""
     if isinstance(data, dict) and isinstance(data.get('hits'), list):
         return {**data, 'hits': [odd.changed(hit, name, next(kinds))
                                  for hit in data['hits']]}
@@ -112,7 +113,7 @@ def changed(data: Any, name: str, kinds: Iterator[Any]) -> Any:
 
 
 def _fields(needed: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """Each field that is not needed."""
+    """Yield resource and name of each field that is not needed."""
     for resource in sorted(needed):
         for name in odd.KINDS[resource].field_names():
             if name not in needed[resource]:
@@ -120,7 +121,7 @@ def _fields(needed: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
 
 
 class OddDisksTest(disks.DisksTest):
-    """The life of something with data, with odd replies."""
+    """Runs ``life``, with data, with unexpected fields in replies."""
 
     profile = 'sdp'
     keeps_budgets = False
@@ -136,7 +137,7 @@ class OddDisksTest(disks.DisksTest):
         raise NotImplementedError
 
     def live_with(self, resource: str, name: str) -> None:
-        """Live with one field, odd in each way in turn."""
+        """Run ``life`` with unexpected values, in turn, of one field."""
         kinds = itertools.cycle(odd.ODD)
         with odd.with_replies(
                 resource, lambda data: changed(data, name, kinds)):
@@ -148,7 +149,7 @@ class OddClonesTest(OddDisksTest):
     """Clones of every strategy."""
 
     def life(self) -> None:
-        """Of volumes and of snapshots; the sources go first."""
+        """Clone volumes and snapshots; delete the sources first."""
         volume = self.backend.create_volume(1)
         snapshot = self.backend.create_snapshot(volume)
         made = [self.backend.clone(
@@ -174,7 +175,7 @@ class OddGroupsTest(OddDisksTest):
     """Consistency groups and their snapshots."""
 
     def life(self) -> None:
-        """A group that volumes join and leave, snapshots, and copies."""
+        """Let volumes join and leave a group, take snapshots, and copy it."""
         other, group = self.backend.create_volume(1), (
             self.backend.create_group())
         first = self.backend.create_volume(1, group)
@@ -201,7 +202,7 @@ class OddGroupsTest(OddDisksTest):
               ('snapshots', 'volume_group'), ('volsnaps', 'source'))
     @ddt.unpack
     def test_undo(self, resource: str, name: str) -> None:
-        """The array takes one of two volumes, where a field is missing."""
+        """The array moves only one of two volumes, and a field is missing."""
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         group = self.backend.create_group()
         self.backend.create_volume(1, group)
@@ -223,26 +224,26 @@ class OddGroupsTest(OddDisksTest):
                               self.backend.group_from, taken)
             self.array.control.clear_faults()
             self.assertEqual(before, self.left())
-        # What was being moved is looked for on the array.
+        # The array is asked for the location of volumes being moved.
         self.backend.delete_everything()
         self.assertNothingLeft()
 
     def _found_of(self, volumes: list[Any]) -> list[Any]:
-        """What the array has of volumes."""
+        """Return the array's objects of volumes."""
         return [found for each in volumes for found in self.admin.list(
             'volumes', name=f'cv-{each.id}')]
 
 
 @ddt.ddt
 class PassedOverMoveTest(disks.DisksTest):
-    """An array that passes over moves, and tells no volume's group."""
+    """An array that ignores moves, and does not show a volume's group."""
 
     profile = 'sdp'
     has_learned = False
 
     @ddt.data(odd.MISSING, None, {'ref': 'none'})
     def test_a_clone_is_copied(self, value: Any) -> None:
-        """VOL-10: in its source's group a revert would overwrite it."""
+        """VOL-10: in the group of its source, a revert would overwrite it."""
         self.disks.set_scale(1024)
         learned.forget()
         self.switch(refuse_unlisted='ignored',
@@ -268,7 +269,7 @@ class PassedOverMoveTest(disks.DisksTest):
 
 @ddt.ddt
 class UntoldGroupTest(base.FunctionalTest):
-    """An array that does not tell in which group a volume is."""
+    """An array that does not show in which group a volume is."""
 
     keeps_budgets = False
 
@@ -278,7 +279,7 @@ class UntoldGroupTest(base.FunctionalTest):
 
     @ddt.data(odd.MISSING, None)
     def test_a_lost_reply(self, value: Any) -> None:
-        """A volume, and a member of a consistency group."""
+        """Creation of a volume, and of a member of a consistency group."""
         group = self.backend.create_group()
         with self.untold(value):
             for owner in (None, group):
@@ -288,7 +289,7 @@ class UntoldGroupTest(base.FunctionalTest):
         self.assertNothingLeft()
 
     def test_a_member_without_ids(self) -> None:
-        """It is not taken for gone."""
+        """The volume is not assumed to be gone."""
         group = self.backend.create_group()
         volume = self.backend.create_volume(1, group)
         volume.provider_id = None
@@ -305,7 +306,7 @@ class UntoldGroupTest(base.FunctionalTest):
 
 @ddt.ddt
 class OddManageTest(OddTest):
-    """Taking volumes and snapshots over, and letting them go."""
+    """Managing and unmanaging volumes and snapshots."""
 
     def life(self) -> None:
         group = self.admin.create('volume_groups', name='db', quota=0)
@@ -340,7 +341,7 @@ class OddManageTest(OddTest):
 
 
 class OddAttachmentsTest(OddTest):
-    """Hosts that come and go, and such as an administrator made."""
+    """Hosts of the driver, and hosts of an administrator."""
 
     def life(self) -> None:
         volume, other = (self.backend.create_volume(1) for _ in range(2))
@@ -352,7 +353,7 @@ class OddAttachmentsTest(OddTest):
         self.backend.detach(first)
         self.backend.force_detach(volume)
         self._in_a_host_group(volume)
-        # The figures of the start are old by then.
+        # Let the cached statistics expire.
         self.clock.sleep(600)
         self.backend.stats()
         for each in (volume, other):

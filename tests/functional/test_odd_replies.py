@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Arrays whose replies have fields of other types, or lack them.
+"""Arrays whose replies lack fields, or have fields of other types.
 
-The main operations go over every field of every record that they read: what
-no step needs may be missing, null or of another type without consequence.
+The main operations run with each field of each type of record that they read:
+a field that no step needs may be missing, null or of another type.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from tests.functional import images
 from tests.functional import learned
 from tests.functional import replicated
 
-# What a step needs: what an object is sought by, and what is shown to hosts.
+# Fields that a step needs: to find an object, or to tell hosts.
 NEEDED = {
     'volumes': {'id', 'name'}, 'volume_groups': {'id', 'name'},
     'snapshots': {'id', 'short_name'}, 'volsnaps': {'id'},
@@ -45,7 +45,7 @@ NEEDED = {
     'system/state': {'id', 'system_id', 'iscsi_qualified_target_name'},
     'system/capacity': {'id', 'total', 'free'},
 }
-# The same of what replication reads besides, on either array.
+# The same for replication, on either array.
 NEEDED_TO_REPLICATE = {
     'replication/peer_k2arrays': {'id', 'mgmt_host'},
     'replication/peer_volumes': {'id'},
@@ -58,13 +58,13 @@ NEEDED_TO_REPLICATE = {
     'system/state': {'id', 'system_id', 'iscsi_qualified_target_name'},
 }
 KINDS = {kind.RESOURCE: kind for kind in records.Record.__subclasses__()}
-# Missing, null, an object, and a value of another type.
+# Missing, null, an object, a list, and text.
 MISSING = object()
 ODD = (MISSING, None, {'odd': 1}, ['odd'], 'odd')
 
 
 def changed(data: Any, name: str, odd: Any) -> Any:
-    """A reply in which the field of each object is odd."""
+    """Return a reply with this value in the field of each object."""
     if isinstance(data, dict) and isinstance(data.get('hits'), list):
         return {**data, 'hits': [changed(hit, name, odd)
                                  for hit in data['hits']]}
@@ -76,7 +76,7 @@ def changed(data: Any, name: str, odd: Any) -> Any:
 
 
 def with_replies(resource: str, change: Any) -> Any:
-    """Let the replies of one resource be changed."""
+    """Change the replies about one resource, with ``change``."""
     decode = transport.Transport.decode
 
     def odd(connection: Any, request: Any, body: bytes) -> Any:
@@ -89,7 +89,7 @@ def with_replies(resource: str, change: Any) -> Any:
 
 
 def bulk_passed_over(method: str) -> Any:
-    """Let bulk calls of one method succeed, and do nothing."""
+    """Let bulk calls of one method succeed without any effect."""
     send = transport.Transport.exchange
 
     def exchange(connection: Any, request: Any, *args: Any) -> bytes:
@@ -104,7 +104,7 @@ def bulk_passed_over(method: str) -> Any:
 
 
 def equal(value: Any) -> Any:
-    """The value as some arrays may write it."""
+    """Return the value as some arrays may write it."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
@@ -114,7 +114,7 @@ def equal(value: Any) -> Any:
 
 @ddt.ddt
 class OddRepliesTest(images.ImagesTest):
-    """The life of a volume, a snapshot, a copy and a connection."""
+    """The main operations on volumes, snapshots and attachments."""
 
     keeps_budgets = False
 
@@ -125,7 +125,7 @@ class OddRepliesTest(images.ImagesTest):
         self.addCleanup(overlooked.TOLD.clear)
 
     def life(self) -> None:
-        """All that most volumes ever meet; nothing may be left of it."""
+        """Run the main operations; check that nothing is left."""
         volume = self.backend.create_volume(1)
         self.backend.extend_volume(volume, 2)
         snapshot = self.backend.create_snapshot(volume)
@@ -172,7 +172,7 @@ class OddRepliesTest(images.ImagesTest):
 
 @ddt.ddt
 class OddReplicationTest(replicated.ReplicatedTest):
-    """A replicated volume, from its creation over a failover to its end."""
+    """A replicated volume: create, fail over, fail back, delete."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -180,7 +180,7 @@ class OddReplicationTest(replicated.ReplicatedTest):
         self.addCleanup(overlooked.TOLD.clear)
 
     def life(self) -> None:
-        """Nothing may be lost on the way, and nothing be left of it."""
+        """Check that no data is lost, and nothing is left."""
         volume = self.replicated()
         self.write(volume, 'first')
         self.pass_time()
@@ -213,7 +213,7 @@ class OddReplicationTest(replicated.ReplicatedTest):
               ('volumes', 'volume_group'))
     @ddt.unpack
     def test_undo(self, resource: str, name: str) -> None:
-        """The session does not start, and an array does not tell groups."""
+        """The session does not start, and the array does not show groups."""
         volume = self.backend.create_volume()
         self.fault('status', 'PATCH', 'replication/sessions*', status=400,
                    times=99)
@@ -244,10 +244,10 @@ class OddReplicationTest(replicated.ReplicatedTest):
 
 @ddt.ddt
 class ArrivalTest(replicated.ReplicatedTest):
-    """The array numbers a generation at once, as if it had arrived."""
+    """The array shows a generation number before it has arrived."""
 
     def early(self, data: Any, value: Any) -> Any:
-        """A session's generation, and the progress of the one before."""
+        """Show the newest generation with the progress of the one before."""
         for hit in data.get('hits', [data]) if isinstance(
                 data, dict) else []:
             if isinstance(hit, dict) and hit.get('current_snapshot_id'):
@@ -262,7 +262,7 @@ class ArrivalTest(replicated.ReplicatedTest):
 
     @ddt.data({'ref': '/snapshots/9'}, 'snapshot-9', MISSING)
     def test_a_failback(self, value: Any) -> None:
-        """REP-14: it waits for what was written until the end."""
+        """REP-14: the failback waits for the last writes."""
         volume = self.replicated()
         self.pass_time()
         self.backend.fail_over(replicated.TARGET)
@@ -311,13 +311,13 @@ class LastSnapshotTest(replicated.ReplicatedTest):
 
 
 class BulkDeletePassedOverTest(base.FunctionalTest):
-    """The array answers 204 to what it does not do (BLK-1)."""
+    """The array replies 204 to bulk deletions, but ignores them (BLK-1)."""
 
     keeps_budgets = False
     has_learned = False
 
     def test_a_forced_detach(self) -> None:
-        """The volume is still mapped to host groups of a killed service."""
+        """Mappings, also those of a killed service, are removed one by one."""
         learned.forget()
         self.own(self.protocol)
         volume = self.backend.create_volume(1)
@@ -335,7 +335,7 @@ class BulkDeletePassedOverTest(base.FunctionalTest):
 
 
 class BulkUpdatePassedOverTest(replicated.ReplicatedTest):
-    """The array shows the sessions that it was to change, and that is all."""
+    """The array returns the sessions of a bulk update, but ignores it."""
 
     has_learned = False
 

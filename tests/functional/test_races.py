@@ -39,7 +39,7 @@ _share = host_holds.Hold.share
 
 
 def _share_late(hold: host_holds.Hold) -> None:
-    """Share a hold when another thread waits for it."""
+    """Share a hold only once another thread waits for it."""
     end = time.monotonic() + TIMEOUT
     while not hold._round.waiting and hold._lock and time.monotonic() < end:
         time.sleep(0.005)
@@ -54,11 +54,11 @@ class GuestsTest(base.FunctionalTest):
         self.volume = self.backend.create_volume(1, **SHARED)
 
     def mapped_hosts(self) -> list[str]:
-        """References of the hosts that the volumes are mapped to."""
+        """Return references of the hosts that volumes are mapped to."""
         return [m['host']['ref'] for m in self.admin.list('mappings')]
 
     def attach_guests(self, *connectors: Any) -> list[Any]:
-        """One guest for each connector."""
+        """Attach the volume to one guest for each connector."""
         return [self.backend.attach(self.volume, c, GUEST + str(n))
                 for n, c in enumerate(connectors)]
 
@@ -69,7 +69,7 @@ class RacesTest(GuestsTest):
     def test_the_last_two_guests_of_a_host_leave_at_once(self) -> None:
         """Cinder removes the rows after both detaches are done.
 
-        So each may leave the mapping to the other.
+        So each detach may keep the mapping for the other guest.
         """
         for _ in range(3):
             host = self.host()
@@ -80,7 +80,7 @@ class RacesTest(GuestsTest):
             self.assert_left(volumes=1, volume_groups=1)
 
     def test_a_guest_leaves_while_another_comes(self) -> None:
-        """Cinder stores the second connector after the driver is done."""
+        """Cinder stores the new connector only after the driver has mapped."""
         host = self.host()
         first, = self.attach_guests(host)
         self.ignore_call_budget()
@@ -98,7 +98,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_the_newest_of_three_guests_leaves_first(self) -> None:
-        """No other one may seem to have left instead."""
+        """It must not be mistaken for one of the other guests."""
         host = self.host()
         first, second, third = self.attach_guests(host, host, host)
         self.backend.detach(third)
@@ -110,7 +110,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_a_host_gets_a_volume_while_another_is_forced_off(self) -> None:
-        """It seemed idle, and keeps its initiators throughout."""
+        """The host, which seemed idle, keeps its initiators throughout."""
         other, host = self.backend.create_volume(1), self.host()
         self.attach_guests(host)
         mappings, made = self.backend.side.array.mappings, []
@@ -130,7 +130,7 @@ class RacesTest(GuestsTest):
         self.assertNotIn('hosts', self.left())
 
     def test_guests_that_another_driver_has_attached(self) -> None:
-        """Their rows all look alike."""
+        """The connectors in their rows are identical."""
         host = self.host()
         guests = self.attach_guests(host, host, host)
         for row in guests:
@@ -143,7 +143,7 @@ class RacesTest(GuestsTest):
         self.assertEqual([], self.mapped_hosts())
 
     def test_a_failed_detach_is_repeated(self) -> None:
-        """Cinder failed after the driver and keeps the row."""
+        """Cinder failed after the driver had detached, and keeps the row."""
         host = self.host()
         first, second = self.attach_guests(host, host)
         driver, row = self.backend.driver, self.backend.volume(
@@ -267,7 +267,7 @@ class FabricRacesTest(base.FunctionalTest):
     protocol = 'fc'
 
     def test_zones_change_under_the_lock_of_the_host(self) -> None:
-        """A detach that removes zones and an attach take turns."""
+        """An attach waits for a detach that removes zones."""
         self.ignore_call_budget()
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         host = self.host()
@@ -331,7 +331,7 @@ class FabricRacesTest(base.FunctionalTest):
 
 @ddt.ddt
 class ManyAtOnceTest(base.FunctionalTest):
-    """Volumes and hosts by the half-dozen."""
+    """Several volumes and hosts at the same time."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -339,7 +339,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_one_new_host_many_volumes(self, protocol: str) -> None:
-        """Only one of them creates the host."""
+        """Only one of the attaches creates the host."""
         self.use(protocol)
         volumes = [self.backend.create_volume(1) for _ in range(6)]
         connector = self.host()
@@ -355,7 +355,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_volumes_of_one_host_at_once(self, protocol: str) -> None:
-        """They run concurrently; the host is deleted with the last."""
+        """Attaches run concurrently; the last detach deletes the host."""
         self.use(protocol)
         self.ignore_call_budget()
         volumes = [self.backend.create_volume(1) for _ in range(8)]
@@ -376,7 +376,7 @@ class ManyAtOnceTest(base.FunctionalTest):
         self.assert_left(volumes=9, volume_groups=9)
 
     def _mapped_together(self, method: str) -> int:
-        """How many mappings were being written at one time."""
+        """Return the maximum number of concurrent writes of mappings."""
         writes = [entry for entry in self.array.control.journal()
                   if entry.method == method and '/mappings' in entry.path]
         return max(sum(other.started <= one.started < other.ended
@@ -427,7 +427,7 @@ class ManyAtOnceTest(base.FunctionalTest):
     @ddt.data(1, 2)
     def test_a_new_host_whose_first_volumes_are_refused(self, refused: int
                                                         ) -> None:
-        """Another volume gets the host; without one it is removed again."""
+        """The host stays for another volume; otherwise it is removed."""
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         connector = self.host()
         self.fault('status', 'POST', 'mappings', status=400, times=refused)
@@ -443,14 +443,14 @@ class ManyAtOnceTest(base.FunctionalTest):
         self.assert_left(volumes=3, volume_groups=3)
 
     def _attached(self, *which: Any) -> Any:
-        """An attachment, or None if it was refused."""
+        """Attach; return the attachment, or None if it was refused."""
         try:
             return self.backend.attach(*which)
         except FAILED:
             return None
 
     def test_a_new_host_whose_volumes_await_other_attachments(self) -> None:
-        """Their mappings are kept, the host without any is not."""
+        """A host without mappings is removed, though attaches are pending."""
         volumes = [self.backend.create_volume(1, **SHARED) for _ in range(2)]
         for volume in volumes:
             self.backend.api.attachment_create(
@@ -470,7 +470,7 @@ class ManyAtOnceTest(base.FunctionalTest):
 
     def test_the_first_volume_of_a_new_host_does_not_hold_up_others(
             self) -> None:
-        """They are mapped while it is."""
+        """Other volumes are mapped at the same time."""
         self.ignore_call_budget()
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         connector, control = self.host(), self.array.control
@@ -487,7 +487,7 @@ class ManyAtOnceTest(base.FunctionalTest):
                            if 'mappings' not in entry.path)
         mapped = min(entry.ended for entry in created
                      if 'mappings' in entry.path)
-        # Another attach reads while the first one is mapped.
+        # Another attach sends a read while the first volume is mapped.
         self.assertTrue([entry for entry in control.journal()
                          if entry.method == 'GET'
                          and last_of_host <= entry.started < mapped])

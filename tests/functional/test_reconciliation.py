@@ -12,8 +12,8 @@
 
 """Mappings that no attachment needs are removed within one interval.
 
-Two services of a cluster take steps in every order in which Cinder may take
-them: it writes the rows before and after the driver's part.
+Two services of a cluster run their steps in every possible order. Cinder
+writes its rows before and after the driver's step.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Step = Callable[[], None]
 
 def interleavings(first: Sequence[Step], second: Sequence[Step]
                   ) -> Iterator[list[Step]]:
-    """All orders of two sequences that keep the order of each."""
+    """Yield all interleavings of two sequences of steps."""
     length = len(first) + len(second)
     for places in itertools.combinations(range(length), len(first)):
         rest = [iter(second), iter(first)]
@@ -56,7 +56,7 @@ class Detach:
         self.needs_mapping = True
 
     def steps(self) -> list[Step]:
-        """The driver unmaps; the API removes the row afterwards."""
+        """Return the steps: the driver unmaps, the API removes the row."""
         return [self._unmap, self._forget]
 
     def _unmap(self) -> None:
@@ -81,11 +81,11 @@ class Attach:
         self.attachment: Any = None
 
     def steps(self) -> list[Step]:
-        """API reserves, driver maps, manager stores the connector."""
+        """Return the steps: reserve, map, store the connector."""
         return [self.reserve, self._map, self._note]
 
     def reserve(self) -> None:
-        """Create the row, which does not show the host yet."""
+        """Create the row, which does not name the host yet."""
         self.attachment = self._service.api._attachment_reserve(
             self._service.context, self._service.volume(self._volume_id),
             GUEST + '9')
@@ -107,7 +107,7 @@ class Attach:
 
 
 class ReconciliationTest(base.FunctionalTest):
-    """Two services, and one volume that several may attach."""
+    """Two services, and one multiattach volume."""
 
     keeps_budgets = False
 
@@ -121,25 +121,25 @@ class ReconciliationTest(base.FunctionalTest):
         self.volume = self.first.create_volume(1, **SHARED)
 
     def attach(self, *connectors: Any) -> list[Any]:
-        """One guest for each connector."""
+        """Attach the volume to one guest for each connector."""
         return [self.first.attach(self.volume, connector, GUEST + str(n))
                 for n, connector in enumerate(connectors)]
 
     def pass_interval(self) -> None:
-        """Let an interval pass on both services."""
+        """Let an interval of reconciliation pass on both services."""
         self.reconcile(self.first, self.second)
 
     def assert_mapped(self, needed: bool, what: str) -> None:
-        """A mapping that is needed is there."""
+        """Check that the mapping exists, if it is needed."""
         if needed:
             self.assertEqual(1, len(self._mappings()), what)
 
     def assert_detached(self) -> None:
-        """Neither mapping nor host is left."""
+        """Check that neither mapping nor host is left."""
         self.assert_left(volumes=1, volume_groups=1)
 
     def keep(self) -> None:
-        """Have two guests of one host leave at once."""
+        """Detach two guests of a host at once, which keeps the mapping."""
         host = self.host()
         pair = [Detach(self.first, guest)
                 for guest in self.attach(host, host)]
@@ -153,7 +153,10 @@ class OrdersTest(ReconciliationTest):
     """Every order of the steps of two guests on one host."""
 
     def take(self, guests: Sequence[Any], number: int, between: Step) -> None:
-        """Take the steps of two guests in the order of that number."""
+        """Run the steps of two guests in the order of that number.
+
+        :param between: called after each step
+        """
         steps = list(interleavings(*(one.steps() for one in guests)))[number]
         names = ' '.join(step.__name__ for step in steps)
         for step in steps:
@@ -165,7 +168,7 @@ class OrdersTest(ReconciliationTest):
                                f'{names}: later than {step.__name__}')
 
     def detach_both(self, between: Step) -> None:
-        """Two detaches, one on each service."""
+        """Run two detaches, one on each service, in every order."""
         for number in range(6):
             host = self.host()
             guests = self.attach(host, host)
@@ -175,7 +178,7 @@ class OrdersTest(ReconciliationTest):
             self.assert_detached()
 
     def detach_and_attach(self, between: Step) -> None:
-        """A detach on one service, an attach on the other."""
+        """Run a detach on one service and an attach on the other."""
         for number in range(10):
             host = self.host()
             guest, = self.attach(host)
@@ -205,7 +208,7 @@ class KeptTest(ReconciliationTest):
     """The handling of a mapping that was kept."""
 
     def test_a_service_is_restarted(self) -> None:
-        """It finds on the array the mapping that it had kept."""
+        """The service finds the kept mapping on the array."""
         self.keep()
         for member in (self.first, self.second):
             self.assertTrue(member.restart())
@@ -213,11 +216,11 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_the_array_hangs_before_it_is_removed(self) -> None:
-        """Statistics are back soon; the mapping is removed later."""
+        """Statistics are not delayed; the mapping is removed later."""
         self._hang('GET', 'host_iqns', mappings=1)
 
     def test_the_array_hangs_after_it_is_removed(self) -> None:
-        """The host is not forgotten, though nothing is mapped to it."""
+        """The host, to which nothing is mapped any more, is removed later."""
         self._hang('DELETE', 'hosts', mappings=0)
 
     def _hang(self, method: str, path: str, mappings: int) -> None:
@@ -234,7 +237,7 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_an_administrator_has_mapped_it(self) -> None:
-        """No row shows that, and the host is not the driver's."""
+        """The mapping stays: the host was not created by the driver."""
         host = self.make('hosts', name='by-hand', type='Linux')
         self.make('host_iqns', iqn='iqn.1994-05.com.example:hand',
                   host={'ref': f'/hosts/{host["id"]}'})
@@ -269,7 +272,7 @@ class KeptTest(ReconciliationTest):
         self.assert_detached()
 
     def test_a_reservation_lasts_long(self) -> None:
-        """For example of a shelved guest: no row shows its destination."""
+        """As of a shelved guest, whose row names no host yet."""
         guest, = self.attach(self.host())
         comer = Attach(self.second, self.volume, {})
         comer.reserve()
@@ -288,7 +291,7 @@ class KeptTest(ReconciliationTest):
         reserve, map_it, note = slow.steps()
         reserve()
         map_it()
-        # Cinder lets a volume be reserved by one at a time otherwise.
+        # Otherwise Cinder allows only one reservation at a time.
         row = self.first.volume(self.volume.id)
         row.update({'status': 'in-use'})
         row.save()
@@ -302,7 +305,7 @@ class KeptTest(ReconciliationTest):
         self.assertEqual(1, len(self._mappings()))
 
     def test_rows_with_marks_of_earlier_versions(self) -> None:
-        """They count as any other, marked as released or not."""
+        """The marks make no difference."""
         host = self.host()
         guests = self.attach(host, host)
         for guest in guests:
@@ -338,7 +341,7 @@ class HostGroupTest(ReconciliationTest):
             self.members.append(connector)
 
     def leave_at_once(self) -> None:
-        """Each detach sees the row of the other."""
+        """Detach both members; each detach sees the row of the other."""
         pair = [Detach(service, guest) for service, guest in zip(
             (self.first, self.second), self.attach(*self.members))]
         for steps in zip(*(one.steps() for one in pair)):
@@ -357,7 +360,7 @@ class HostGroupTest(ReconciliationTest):
         self.assertEqual([], self._mappings())
 
     def test_one_member_stays(self) -> None:
-        """It unmaps the volume when it leaves."""
+        """The member that stays unmaps the volume when it detaches."""
         first, second = self.attach(*self.members)
         self.first.detach(first)
         for _ in range(2):

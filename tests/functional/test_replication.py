@@ -40,7 +40,7 @@ COPY = {'kaminario__clone_strategy': 'copy'}
 THIN = {'kaminario__clone_strategy': 'thin'}
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
 MOON = {'kaminario__replication_target': 'moon'}
-# The driver tries once more.
+# The driver repeats the request once.
 TRIES = 2
 TEXT = b'what the user wrote'
 RPO = {'kaminario__replication_rpo': '600'}
@@ -102,13 +102,13 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def test_a_replica_that_only_the_array_extends(self) -> None:
-        """VOL-4: it has the size of its source when the session starts."""
+        """VOL-4: the array extends the replica when the session starts."""
         self.ignore_call_budget()
         for array in (self.primary, self.secondary):
             array.control.set_behaviors(grow_copies_at_start=True)
             self.addCleanup(array.control.set_behaviors,
                             grow_copies_at_start=False)
-        # The service has not seen the arrays grow a copy on request.
+        # After a restart, the service has not seen arrays extend a copy.
         self.backend.restart()
         volume = self.replicated()
         self.backend.extend_volume(volume, 2)
@@ -122,7 +122,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assert_replicated(volume, size=2)
 
     def test_in_use(self) -> None:
-        """By two hosts; the session is not affected."""
+        """Two hosts use the volume; the session is not affected."""
         contexts.enter(self, mock.patch.object(
             compute, 'API', autospec=True))
         volume = self.replicated(multiattach='<is> True')
@@ -139,7 +139,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertNotIn('hosts', self.left())
 
     def test_clones_outlive_their_source(self) -> None:
-        """The copy is deleted with the volume; clones' sources stay hidden."""
+        """The copy is deleted at once; clone sources stay, hidden."""
         volume = self.replicated()
         snapshot = self.backend.create_snapshot(volume)
         clones = [
@@ -180,7 +180,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assert_replicated(volume)
 
     def test_deletion_of_what_is_gone(self) -> None:
-        """The copy is still deleted; so is a volume that lost its session."""
+        """A copy is deleted even if the volume or a session is missing."""
         volume, other, third = [self.replicated() for _ in range(3)]
         self._stop(f'ssn-{volume.id}', f'ssn-{other.id}', f'ssn-{third.id}')
         for name in (f'ssn-{volume.id}', f'ssn-{other.id}'):
@@ -201,7 +201,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertNothingLeft()
 
     def _stop(self, *names: str) -> None:
-        """Bring sessions to an end, as an administrator does."""
+        """Stop sessions, as an administrator does."""
         for session in self.admin.list('replication/sessions'):
             for state in ('suspended', 'idle'):
                 if session['name'] in names:
@@ -209,7 +209,7 @@ class ReplicationTest(replicated.ReplicatedTest):
                                       state=state)
 
     def test_a_copy_that_somebody_uses(self) -> None:
-        """Made accessible by the administrator of the other array."""
+        """An administrator of the other array mapped the copy."""
         self.expose_copies()
         volume = self.replicated()
         self.map_to_a_stranger(self.secondary, f'rcv-{volume.id}')
@@ -263,7 +263,7 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.sweep(self.primary)
 
     def _remove_by_hand(self, volume: Any) -> None:
-        """What is still replicated, as an administrator does."""
+        """Delete a volume that is still replicated, as an administrator."""
         self._stop(f'ssn-{volume.id}')
         for array in (self.primary, self.secondary):
             self.sweep(array)
@@ -276,7 +276,7 @@ class EndingTest(test_failover.GroupsTest):
     feature = 'replication'
 
     def _assert_refused(self, row: Any, why: str, *actions: Any) -> None:
-        """It cannot be retyped, for example; nothing about it has changed."""
+        """Check that actions, by default a retype, fail and change nothing."""
         row.refresh()
         before = self.sessions(), row.replication_status
         for action in actions or (self.backend.retype,):
@@ -288,7 +288,7 @@ class EndingTest(test_failover.GroupsTest):
                              (self.sessions(), row.replication_status))
 
     def _take_by_hand(self, group_name: str) -> int:
-        """A foreign snapshot on the secondary."""
+        """Take a foreign snapshot on the secondary; return its id."""
         admin = self.secondary.admin
         group, = admin.list('volume_groups', name=group_name)
         policy = admin.list('retention_policies')[0]['id']
@@ -349,7 +349,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNothingLeft()
 
     def _expose_history(self) -> int:
-        """A foreign view of a replication snapshot on the secondary."""
+        """Create a foreign view of a replication snapshot on the secondary."""
         admin = self.secondary.admin
         taken = admin.list('snapshots')[-1]
         policy = admin.list('retention_policies')[0]['id']
@@ -359,7 +359,7 @@ class EndingTest(test_failover.GroupsTest):
             is_exposable=True, short_name='theirs')['id'])
 
     def _exposed_meanwhile(self, act: Callable[[], Any]) -> int:
-        """That view is created just after the driver has checked."""
+        """Create that view just after the driver has checked for views."""
         look, made = copies.Copies.look, []
 
         def look_and_miss(*args: Any) -> Any:
@@ -372,7 +372,7 @@ class EndingTest(test_failover.GroupsTest):
         return made[0]
 
     def test_a_view_of_what_replication_took(self) -> None:
-        """It keeps the snapshot, so nothing ends."""
+        """The view needs the snapshot, so replication is not ended."""
         volume = self.replicated()
         self.pass_time()
         view = self._expose_history()
@@ -381,7 +381,7 @@ class EndingTest(test_failover.GroupsTest):
         self.secondary.admin.delete('snapshots', view)
 
     def test_what_is_seen_too_late(self) -> None:
-        """The session is gone, and the row says that it is."""
+        """The session has been deleted, and the row shows that."""
         volume = self.replicated()
         self.pass_time()
         view = self._exposed_meanwhile(lambda: self.assertRaises(
@@ -446,7 +446,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNothingLeft()
 
     def test_left_when_it_ended(self) -> None:
-        """It is an obstacle when the volume is replicated again."""
+        """Leftovers are removed when the volume is replicated again."""
         volume = self.replicated()
         attachment = self.backend.attach(volume, self.host())
         self.pass_time()
@@ -462,7 +462,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertNotIn('hosts', self.left())
 
     def test_attached_ones_keep_their_mappings(self) -> None:
-        """A guest may still run there, until Cinder detaches the volume."""
+        """A guest may still use the old array until Cinder detaches it."""
         volume = self.replicated()
         attachment = self.backend.attach(volume, self.host())
         self.pass_time()
@@ -568,7 +568,7 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.assert_replicated(volume)
 
     def test_what_has_the_name_of_the_copy(self) -> None:
-        """It stays while no try to create the copy gets a reply."""
+        """A volume with the copy's name stays while creations get no reply."""
         volume = self.backend.create_volume()
         admin = self.secondary.admin
         group = admin.create('volume_groups', name='old', quota=0)
@@ -626,7 +626,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         return made
 
     def _remove(self, *volumes: Any) -> None:
-        """All of them, and their source."""
+        """Delete these volumes, and their source and snapshot."""
         for row in volumes:
             self.backend.delete_volume(row)
         self.backend.delete_snapshot(self.snapshot)
@@ -653,7 +653,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self._remove(*same, *larger, *other)
 
     def test_thin_ones_are_refused(self) -> None:
-        """The group of the source takes no volume more (REP-5)."""
+        """No volume can be added to the group of the source (REP-5)."""
         for specs in (THIN, {**THIN, **REPLICATED}):
             failure = self.assertRaises(
                 backend.OperationFailed, self.backend.clone, self.volume,
@@ -664,7 +664,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self._remove()
 
     def test_of_plain_ones(self) -> None:
-        """A copy, or, where the array can, a thin clone."""
+        """Replicated clones are copies, or thin if the array supports that."""
         plain = self.backend.create_volume()
         self.disks.write(plain, 5 * MIB, TEXT)
         thin = dict.fromkeys(['thin', 'copy'] if self.profile == 'sdp'
@@ -679,13 +679,13 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self._remove(plain)
 
     def assert_left_after(self, plain: Any) -> None:
-        """Nothing but that and the volume that each test has."""
+        """Check that only this volume and that of ``setUp`` are left."""
         self.assertEqual(2, self.count(self.primary)['volumes'])
         self.assertEqual(1, self.count(self.secondary)['volumes'])
         self.assert_alone(plain)
 
     def test_clones_from_before(self) -> None:
-        """Of a source that is replicated later, and replicated later."""
+        """Source and clones are replicated after the clones were created."""
         plain = self.backend.create_volume()
         self.disks.write(plain, 5 * MIB, TEXT)
         how = THIN if self.profile == 'sdp' else VIEW
@@ -759,7 +759,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self._remove(moved)
 
     def test_migration(self) -> None:
-        """Cinder moves nothing that is replicated."""
+        """Cinder does not migrate replicated volumes."""
         home = self.backend
         other = self.own(self.protocol, replication_device=self.device())
         self.assertRaises(exception.InvalidVolume, home.migrate,
@@ -795,7 +795,7 @@ class ReplicatedMigrationTest(replicated.ReplicatedDisksTest):
     feature = 'replication'
 
     def install_disks(self, *served: arrays.Served) -> disks.Disks:
-        """Disks of both arrays and of the other driver."""
+        """Install disks of both arrays and of the other driver."""
         found = foreign.Disks(self.host('cinder-host'), self.primary,
                               self.secondary)
         found.install(self)
@@ -803,7 +803,7 @@ class ReplicatedMigrationTest(replicated.ReplicatedDisksTest):
         return found
 
     def test_name_id(self) -> None:
-        """The copy has the name, too, that the volume was made with."""
+        """The copy is named after the name_id, too."""
         home = self.backend
         other = self.own('tests.functional.foreign.FileDriver',
                          replication_device=None)
@@ -861,11 +861,11 @@ class ThreeArraysTest(replicated.ReplicatedTest):
             '\nreplication_device = '.join(devices)))
 
     def left(self) -> dict[str, int]:
-        """On all three."""
+        """Return the number of users' objects by type, on all arrays."""
         return {**super().left(), **self.count(self.third)}
 
     def _assert_at(self, array: arrays.Served, volume: Any) -> None:
-        """Its copy is there, and nowhere else."""
+        """Check that the copy is on this target, and not on the other."""
         for each in (self.secondary, self.third):
             names = [v['name'] for v in each.admin.list(
                 'volumes', name__prefix='rcv-')]
@@ -906,7 +906,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self._assert_at(self.secondary, volume)
 
     def test_another_target_that_refuses(self) -> None:
-        """It is replicated as before."""
+        """The volume is replicated as before."""
         volume = self.replicated()
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
                    times=TRIES)
@@ -914,7 +914,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self.assert_replicated(volume)
 
     def test_neither_takes_it(self) -> None:
-        """Then the row has the result."""
+        """If the former target refuses, too, the row shows the error."""
         volume = self.replicated()
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
                    times=9)
@@ -952,7 +952,7 @@ class TwoTargetsTest(ThreeArraysTest):
             volume.replication_status for volume in volumes])
 
     def test_what_another_target_serves(self) -> None:
-        """It stays there, unchanged, even if it has a problem."""
+        """A volume on that target is not moved, even if it has an error."""
         volumes = [self.replicated(), self.replicated(**MOON)]
         self.primary.control.advance(400)
         self.backend.fail_over('moon')
@@ -975,7 +975,7 @@ class TwoTargetsTest(ThreeArraysTest):
             self.assertEqual('enabled', row.replication_status)
 
     def test_another_target_while_it_is_away(self) -> None:
-        """It can be replicated to the primary only."""
+        """A volume that was failed over is replicated to the primary only."""
         volume = self.replicated()
         self.primary.control.advance(400)
         self.backend.fail_over(replicated.TARGET)
@@ -989,7 +989,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self._assert_at(self.third, volume)
 
     def test_a_device_that_is_no_peer(self) -> None:
-        """It does not affect volumes that use another target."""
+        """The device does not affect volumes that use another target."""
         self._use_devices(self.device(
             backend_id='nobody', san_ip='127.0.0.7'), self.device())
         here = {'kaminario__replication_target': 'dr-site'}
@@ -1002,7 +1002,7 @@ class TwoTargetsTest(ThreeArraysTest):
         self.assert_alone(volume)
 
     def test_a_device_that_is_gone(self) -> None:
-        """Its array keeps its objects."""
+        """Objects on an array that is no longer configured stay there."""
         volume = self.replicated(**MOON)
         self.keep_devices(1)
         failure = self.assertRaises(backend.OperationFailed,
@@ -1062,8 +1062,8 @@ class WrongTypesTest(replicated.ReplicatedTest):
 
     def test_a_session_that_the_array_refuses(self) -> None:
         """Nothing is left for Cinder's deletion of the row to find."""
-        # A try is several calls if an earlier refusal made the driver doubt
-        # the policies in it (REP-2).
+        # A try may be several calls, with and without retention policies
+        # (REP-2).
         self.fault('status', 'POST', 'replication/sessions', status=400,
                    times=99)
         failure = self.assertRaises(backend.OperationFailed, self.replicated)
@@ -1082,12 +1082,12 @@ class WrongTypesTest(replicated.ReplicatedTest):
 
 
 class OldDriverTest(replicated.ReplicatedDisksTest):
-    """Volumes of the in-tree driver, and that driver's failover."""
+    """Volumes that the in-tree driver created, or failed over."""
 
     def setUp(self) -> None:
         super().setUp()
         for array in (self.primary, self.secondary):
-            # It deletes hosts with their initiators (HST-3).
+            # The in-tree driver deletes hosts with their initiators (HST-3).
             array.control.set_behaviors(delete_host_with_initiators=True)
             self.addCleanup(array.control.set_behaviors,
                             delete_host_with_initiators=False)
@@ -1143,7 +1143,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_alone(self.volume)
 
     def test_migration(self) -> None:
-        """Its rows do not show Cinder that they are replicated."""
+        """Cinder does not see from its rows that volumes are replicated."""
         self._use_ours()
         self.disks.write(self.volume, 5 * MIB, TEXT)
         home = self.backend
@@ -1162,7 +1162,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_replicated(self.other)
 
     def test_what_stays_on_the_primary(self) -> None:
-        """Their rows do not show where they are, and are not lost."""
+        """Rows without ids lead to objects that stayed on the primary."""
         plain = self.backend.create_volume()
         snapshots = [self.backend.create_snapshot(one)
                      for one in (self.volume, plain)]
@@ -1173,7 +1173,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assertEqual(1, len(self.primary.admin.list('mappings')))
         self.backend.detach(attachment)
         self.assertEqual([], self.primary.admin.list('mappings'))
-        # The driver that made it is to remove it.
+        # Only the driver that created the host would delete it.
         host, = self.primary.admin.list('hosts')
         self.primary.admin.delete('hosts', host['id'])
         for snapshot in snapshots:
@@ -1185,7 +1185,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
             'volumes', name=f'cv-{plain.id}'))
 
     def test_what_stays_on_a_primary_that_is_lost(self) -> None:
-        """It is not treated as gone."""
+        """Objects on the lost array are not assumed to be gone."""
         plain = self.backend.create_volume()
         snapshot = self.backend.create_snapshot(self.volume)
         self._use_ours()
@@ -1205,7 +1205,10 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
                 'snapshots')])
 
     def _fails_over_and_back(self) -> Any:
-        """It grows meanwhile. What the service was while it was away."""
+        """Fail over, extend and fail back.
+
+        :returns: the row of the service after the failover
+        """
         service = self.backend.fail_over()
         self.volume.refresh()
         self.assertEqual('failed-over', self.volume.replication_status)
@@ -1216,7 +1219,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         return service
 
     def _migrated(self) -> None:
-        """It names a migrated volume by its id; Cinder stores another."""
+        """Let the volume be a migrated one: its name_id is not its id."""
         self.volume.update({'_name_id': str(uuid.uuid4())})
         self.volume.save()
 
@@ -1235,7 +1238,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         self.assert_replicated(self.volume)
 
     def test_it_has_failed_over(self) -> None:
-        """Ours finds volumes that have the names of copies now."""
+        """This driver finds volumes under the names of copies."""
         self.primary.control.advance(400)
         service = self.backend.fail_over()
         self.assertEqual('failed-over', service.replication_status)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Retype: in place, or by a copy in Cinder."""
+"""Retype: in place, or by a migration in Cinder."""
 
 import logging
 from typing import Any
@@ -33,7 +33,7 @@ TEXT = b'what the user wrote'
 
 
 class RetypedTest(disks.DisksTest):
-    """A volume with data, and a look at what is behind it."""
+    """A volume with data, and access to its object on the array."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -41,18 +41,18 @@ class RetypedTest(disks.DisksTest):
         self.disks.write(self.volume, 5 * MIB, TEXT)
 
     def assertData(self, volume: Any, more: bytes = b'') -> None:
-        """The volume has what was written, and what a guest added."""
+        """Check that the volume has its data, and what a guest added."""
         self.assertEqual(TEXT + more, self.disks.read(
             volume, 5 * MIB, len(TEXT + more)))
 
     def behind(self, volume: Any) -> Any:
-        """The array's volume of a Cinder volume, by the name it has."""
+        """Return the array's volume of a Cinder volume, by name_id."""
         found = self.admin.list('volumes', name=f'cv-{volume.name_id}')
         self.assertEqual(1, len(found), volume.name_id)
         return found[0]
 
     def use_everything(self, volume: Any) -> None:
-        """All operations reach the data of this volume and no other."""
+        """Check that all operations reach this volume, and no other."""
         self.ignore_call_budget()
         before = self.behind(volume)
         size = volume.size + 1
@@ -77,7 +77,7 @@ class RetypedTest(disks.DisksTest):
 
 @base.pairwise_variants
 class RetypeTest(RetypedTest):
-    """A volume that nobody uses."""
+    """A volume that is not attached."""
 
     feature = 'retype'
 
@@ -116,7 +116,7 @@ class RetypeTest(RetypedTest):
         self.assertNotEqual(volume.id, volume.name_id)
         self.assert_left(volumes=1, volume_groups=1)
 
-        # And back, by the ids and names that it has now.
+        # And back, with the present ids and names.
         volume = self.backend.retype(volume, 'on-demand')
         self.assertTrue(self.behind(volume)['is_dedup'])
         self.assertData(volume)
@@ -136,7 +136,7 @@ class InUseTest(RetypedTest):
         self.backend.attach(self.volume, self.connector, 'a' * 32)
 
     def _retype(self, volume: Any, kind: str) -> Any:
-        """Ask; nothing has happened yet to what the guest uses."""
+        """Request a retype, which nova has not carried out yet."""
         volume = self.backend.retype(volume, 'on-demand',
                                      kaminario__thin_prov_type=kind)
         self.assertEqual(('retyping', 'migrating'),
@@ -163,7 +163,7 @@ class RetypeInUseTest(InUseTest):
         self.assertEqual(('in-use', 'success'),
                          (volume.status, volume.migration_status))
         self.assertFalse(self.behind(volume)['is_dedup'])
-        # What the guest wrote after the swap is on what is left.
+        # The volume that remains has the guest's later writes.
         self.assertData(volume, b'!')
         self.assert_left(
             volumes=1, volume_groups=1, hosts=1, mappings=1,
@@ -220,7 +220,7 @@ class RefusedRetypeTest(RetypedTest):
     """An impossible or failed retype leaves the volume unchanged."""
 
     def _assert_unchanged(self, text: str = '') -> None:
-        """Nothing has changed; the log has the reason."""
+        """Check that nothing has changed, and the log has the reason."""
         volume = self.backend.volume(self.volume.id)
         self.assertEqual(
             ('available', self.volume.volume_type_id, None,
@@ -260,7 +260,7 @@ class RefusedRetypeTest(RetypedTest):
         self._assert_unchanged('has no replication_device')
 
     def test_from_a_type_that_makes_no_sense_any_more(self) -> None:
-        """Its meaning is unknown, so the data is copied."""
+        """The meaning of the old type is unknown, so the data is copied."""
         volume = self.backend.create_volume(1, vendor__colour='white')
         db_api.volume_type_extra_specs_update_or_create(
             self.backend.context, volume.volume_type_id,
@@ -297,9 +297,9 @@ class RefusedRetypeTest(RetypedTest):
         self._assert_unchanged('no more paths')
 
     def _left_over(self) -> Any:
-        """A row for a target that nobody made a volume for.
+        """Create the row of a migration target without a volume.
 
-        Cinder copies even provider_id to it.
+        Cinder copies the source's provider_id to it.
         """
         with mock.patch.object(cloud.Rpc, 'create_volume', autospec=True,
                                side_effect=SystemExit):
@@ -314,13 +314,13 @@ class RefusedRetypeTest(RetypedTest):
         return row
 
     def _set_state(self, volume_id: str, status: str) -> None:
-        """What "openstack volume set --state" does."""
+        """Set a status, as "openstack volume set --state" does."""
         row = self.backend.volume(volume_id)
         row.update({'status': status, 'migration_status': None})
         row.save()
 
     def test_killed_before_the_target_was_made(self) -> None:
-        """Cleanup does not delete the source."""
+        """Deleting the target's row does not delete the source."""
         self.backend.delete_volume(self._left_over())
         self._assert_unchanged()
 
@@ -333,7 +333,7 @@ class RefusedRetypeTest(RetypedTest):
         self.assertData(clone)
 
     def test_an_image_volume_that_cannot_be_made(self) -> None:
-        """Its row, too, begins with the ids of its source."""
+        """The row of an image volume starts with its source's ids, too."""
         def refuse(*args: Any, **kwargs: Any) -> Any:
             raise exception.VolumeBackendAPIException(data='not now')
         manager = self.backend.manager
@@ -345,7 +345,7 @@ class RefusedRetypeTest(RetypedTest):
         self._assert_unchanged()
 
     def test_quality_of_service(self) -> None:
-        """Enforced by hypervisors, or not at all."""
+        """Only QoS specs that hypervisors enforce are accepted."""
         for consumer, in_place in (('front-end', True), ('back-end', False)):
             kind = self.backend.volume_type(vendor__consumer=consumer)
             specs = qos_specs.create(

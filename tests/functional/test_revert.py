@@ -31,7 +31,7 @@ class RevertTest(disks.DisksTest):
     keeps_budgets = False
 
     def snapshot_of(self, volume: Any) -> Any:
-        """A snapshot of a volume that is changed after it."""
+        """Take a snapshot of a volume, and write to the volume after it."""
         self.disks.write(volume, 5 * MIB, b'before')
         snapshot = self.backend.create_snapshot(volume)
         self.disks.write(volume, 5 * MIB, b'afterwards')
@@ -101,7 +101,7 @@ class FaultsTest(RevertTest):
         return self.backend.extend_volume(volume, 2), snapshot
 
     def test_nothing_is_lost_when_the_copy_fails(self) -> None:
-        """The data from before is in a snapshot that the log names."""
+        """The log names a snapshot with the data from before the revert."""
         volume, snapshot = self._extended()
         with mock.patch.object(volume_utils, 'copy_volume', autospec=True,
                                side_effect=OSError('link lost')):
@@ -114,7 +114,7 @@ class FaultsTest(RevertTest):
         row = self.backend.volume(volume.id)
         row.update({'status': 'available'})
         row.save()
-        # Cinder reverts to the latest snapshot only.
+        # Cinder can revert only to the latest snapshot.
         self.backend.delete_volume(saved)
         self.backend.delete_snapshot(kept[0])
         self.backend.revert(volume, snapshot)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Back ends that cannot start: down, with one clear message, in time."""
+"""Back ends that cannot start: they report one clear error, in time."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ from tests import arrays
 from tests.functional import backend
 from tests.functional import base
 
-# A back end that gives up soon; seconds.
+# Short timeouts in seconds, so that a back end gives up soon.
 IMPATIENT: dict[str, Any] = {
     'k2_connect_timeout': 0.5, 'k2_read_timeout': 0.5, 'k2_retry_timeout': 2}
-# The longest that a start may take with these, on a loaded machine.
+# Seconds that a start with these may take on a loaded machine.
 LONGEST = 5
 
 
-# Bound, lest another test listens there, and never listening itself.
+# A bound socket that never listens, so that no other test gets its port.
 _CLOSED = socket.socket()
 _CLOSED.bind(('127.0.0.1', 0))
 CLOSED_PORT: int = _CLOSED.getsockname()[1]
@@ -54,9 +54,9 @@ class SetupErrorsTest(base.FunctionalTest):
         return certificate.fingerprint(hashes.SHA256()).hex()
 
     def _down(self, *words: str, **options: Any) -> None:
-        """Start a back end; it must stay down and say why.
+        """Start a back end, which must stay down with one clear error.
 
-        :param words: words that the one message contains
+        :param words: words that the error contains
         """
         broken = self.new_backend('iscsi', **{**IMPATIENT, **options})
         self._stays_down(broken, *words)
@@ -77,7 +77,10 @@ class SetupErrorsTest(base.FunctionalTest):
 
     @contextlib.contextmanager
     def _other_server(self, **listening: Any) -> Iterator[int]:
-        """The same array at another address, or with another certificate."""
+        """Serve the array on another port; yield the port.
+
+        :param listening: such as an address or another certificate
+        """
         port = self.array.listen(**listening)
         try:
             yield port
@@ -85,7 +88,7 @@ class SetupErrorsTest(base.FunctionalTest):
             self.array.stop_listening(port)
 
     def test_good_options(self) -> None:
-        """The other tests change one of these."""
+        """The back end starts with the options that other tests change."""
         self.assertTrue(self.new_backend('iscsi', **IMPATIENT).start())
         self.assertEqual([], self.log.messages(logging.WARNING, 'cinder_k2'))
 
@@ -284,7 +287,7 @@ class SetupErrorsTest(base.FunctionalTest):
     @ddt.unpack
     def test_with_a_target_it_starts_all_the_same(
             self, options: dict[str, Any], word: str) -> None:
-        """The one line says why the active array is not usable."""
+        """One error line states why the active array is not usable."""
         self.assertTrue(self.new_backend('iscsi', **{
             **IMPATIENT, 'replication_device': 'backend_id:b,password:x',
             **options}).start())

@@ -37,7 +37,7 @@ class SnapshotsTest(base.FunctionalTest):
                                 name=f'cvg-{self.volume.id}')[0]
         self.assertEqual({'ref': f'/volume_groups/{group["id"]}'},
                          on_array['source'])
-        # SNP-4: the array may not remove it by itself.
+        # SNP-4: the array must not delete it automatically.
         self.assertFalse(on_array['is_auto_deleteable'])
         self.assertFalse(on_array['is_exposable'])
         policy = on_array['retention_policy']['ref'].split('/')[-1]
@@ -103,7 +103,7 @@ class SnapshotsTest(base.FunctionalTest):
                          self._snapshot(snapshot)['retention_policy']['ref'])
 
     def test_a_retention_policy_that_was_made_again(self) -> None:
-        """The array gave it another id since the driver looked it up."""
+        """The id of the policy has changed since the driver looked it up."""
         numbers = {'weeks': 1, 'days': 0, 'hours': 0, 'num_snapshots': 0}
         policy = self.admin.create('retention_policies', name='mine',
                                    **numbers)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Some rounds of "make soak", the same ones each time."""
+"""Some rounds of "make soak", with fixed seeds."""
 
 from tests.soak import rounds
 
@@ -23,17 +23,17 @@ class SoakTest(rounds.Round):
 
     def test_round(self) -> None:
         self.run_operations()
-        # The round was worth it.
+        # Enough operations succeeded for the round to be meaningful.
         self.assertGreater(self.counts['done'], 10)
 
 
 class SecondSoakTest(SoakTest):
-    """The same, drawn anew."""
+    """Another round, with other operations."""
 
     number = 2
 
 
 class FourthSoakTest(SoakTest):
-    """The same, drawn anew."""
+    """Another round, with other operations."""
 
     number = 4

@@ -34,7 +34,7 @@ FIVE_MINUTES = 301
 
 
 class StatsTest(base.FunctionalTest):
-    """Tests on a back end of their own: it remembers counts."""
+    """Tests with a separate back end, because counts are cached."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -44,12 +44,12 @@ class StatsTest(base.FunctionalTest):
                         latency_inner=0, latency_outer=0)
 
     def pool(self) -> dict[str, Any]:
-        """The one pool that the driver reports, fresh."""
+        """Return fresh statistics of the one pool."""
         pool, = self.backend.stats()['pools']
         return dict(pool)
 
     def fill(self, written: int, size: int | None = None) -> Any:
-        """A volume into which so many KiB were written; its row."""
+        """Create a volume with so many KiB written; return its row."""
         volume = self.make('volumes', name='data', size=size or written,
                            volume_group={'ref': self._group()})
         self.array.control.set_written(volume['id'], written)
@@ -62,13 +62,13 @@ class StatsTest(base.FunctionalTest):
         return f'/volume_groups/{group["id"]}'
 
     def later(self) -> None:
-        """Let the time pass for which counts are kept."""
+        """Advance the clock until cached counts have expired."""
         self.clock.slept += FIVE_MINUTES
 
     # The scheduler
 
     def scheduler(self) -> host_manager.HostManager:
-        """Cinder's, after a report of the manager, sent as JSON."""
+        """Return Cinder's host manager after a report, passed as JSON."""
         manager = self.backend.manager
         manager._report_driver_status(self.backend.context)
         told = json.loads(json.dumps(manager.last_capabilities))
@@ -79,7 +79,7 @@ class StatsTest(base.FunctionalTest):
 
     def takes(self, filters: tuple[str, ...] = ALL, size: int = 1,
               **specs: str) -> bool:
-        """Whether a new volume of that size and type may come here."""
+        """Return whether a new volume of that size and type fits here."""
         scheduler = self.scheduler()
         pools = scheduler.get_all_backend_states(self.backend.context)
         kind = {'extra_specs': {k.replace('__', ':'): v
@@ -91,7 +91,7 @@ class StatsTest(base.FunctionalTest):
         return bool(found)
 
     def goodness(self) -> float:
-        """What Cinder's weigher takes from our goodness function."""
+        """Return the goodness that Cinder's weigher computes."""
         scheduler = self.scheduler()
         pool, = scheduler.get_all_backend_states(self.backend.context)
         weigher, = scheduler._choose_backend_weighers(['GoodnessWeigher'])
@@ -134,7 +134,7 @@ class StatisticsTest(StatsTest):
                 'reserved_percentage': 0,
                 'max_over_subscription_ratio': 20.0,
                 'data_reduction_ratio': 4.0,
-                # Of a volume, a volume and its snapshot.
+                # Provisioned: the large volume, a volume and its snapshot.
                 'total_reduction_ratio': round((40960 + 6 + 6) / 2048, 2),
                 'thin_provisioning_support': True,
                 'thick_provisioning_support': False,
@@ -217,7 +217,7 @@ class SchedulerTest(StatsTest):
             self.assertTrue(self.takes())
             self.assertEqual(good, self.goodness())
         self.array.control.set_written(data['id'], 95 * TIB)
-        # Cinder's own filters know provisioned capacity only.
+        # Cinder's own filters consider only provisioned capacity.
         self.assertTrue(self.takes(DEFAULT))
         self.assertFalse(self.takes())
 
@@ -242,7 +242,7 @@ class SchedulerTest(StatsTest):
         self.assertEqual('up', self.backend.stats()['backend_state'])
 
     def test_an_array_that_says_it_is_full(self) -> None:
-        """Also one that says so while something is free."""
+        """An array that reports full is not used, even with free space."""
         roomy = self.pool()
         self.switch(full=True)
         self.assertEqual('full', self.pool()['capacity_state'])
@@ -260,7 +260,7 @@ class SchedulerTest(StatsTest):
         self.switch(state=state)
         for _ in range(3):
             self.assertEqual('up', self.backend.stats()['backend_state'])
-        # The simulated array says so, too, and our filter heeds that.
+        # The simulated array is also degraded, which our filter considers.
         self.assertEqual({**before, 'array_state': state, 'degraded': True},
                          self.pool())
         self.assertTrue(self.takes(DEFAULT))
@@ -274,14 +274,14 @@ class SchedulerTest(StatsTest):
             self.fault('reset', '*', '*', times=99999)
 
     def test_types(self) -> None:
-        """Which extra specs Cinder compares with what we report."""
+        """Which extra specs Cinder compares with reported capabilities."""
         for specs in ({'multiattach': '<is> True'},
                       {'consistent_group_snapshot_enabled': '<is> True'},
                       {'thin_provisioning_support': '<is> True'},
                       {'volume_backend_name': self.backend.name},
                       {'capabilities__replication_enabled': '<is> False'},
                       {'storage_protocol': 'iSCSI'},
-                      # Ours are for the driver alone.
+                      # The driver's own extra specs are not compared.
                       {'kaminario__thin_prov_type': '<in> nodedup'},
                       {'kaminario__replication': '<is> True'}):
             self.assertTrue(self.takes(**specs), str(specs))
@@ -293,7 +293,7 @@ class SchedulerTest(StatsTest):
             self.assertFalse(self.takes(**specs), str(specs))
 
     def test_functions_of_the_operator(self) -> None:
-        """Counts and figures can be used; option before default."""
+        """Functions can use counts and figures, and replace the default."""
         self.own('iscsi', filter_function='"(capabilities.total_volumes < 1) '
                  'and (capabilities.latency_inner_usec < 900)"',
                  goodness_function='"capabilities.iops / 1000"')
@@ -324,15 +324,15 @@ class SchedulerTest(StatsTest):
 class OverSubscriptionTest(StatsTest):
 
     def ratio(self, **options: Any) -> Any:
-        """The reported ratio of a back end with these options."""
+        """Return the reported ratio of a back end with these options."""
         self.own('iscsi', **options)
         return self.pool()['max_over_subscription_ratio']
 
     def test_auto_is_the_data_reduction_of_the_array(self) -> None:
-        """CAP-2: what was written takes a quarter of its size."""
+        """CAP-2: data takes a quarter of its size."""
         self.fill(10 * TIB, 350 * TIB)
         self.assertEqual(4.0, self.ratio(max_over_subscription_ratio='auto'))
-        # 100 TiB, taken fourfold.
+        # 100 TiB, with a data reduction of 4.
         self.assertTrue(self.takes(DEFAULT, 50 * 1024))
         self.assertFalse(self.takes(DEFAULT, 50 * 1024 + 1))
 
@@ -346,7 +346,7 @@ class OverSubscriptionTest(StatsTest):
             self._made.clear()
 
     def test_the_option_of_the_driver_inside_cinder(self) -> None:
-        """What was provisioned for what is used, but 1 at least."""
+        """The ratio is provisioned to used capacity, but at least 1."""
         self.fill(10 * TIB, 70 * TIB)
         calc = {'auto_calc_max_oversubscription_ratio': True}
         self.assertEqual(7.0, self.ratio(**calc))
@@ -369,7 +369,7 @@ class OverSubscriptionTest(StatsTest):
 
 @ddt.ddt
 class CostTest(StatsTest):
-    """Two calls a minute, five more every five minutes; never an exception."""
+    """Two calls a minute, five more every five minutes; no exceptions."""
 
     def test_two_calls(self) -> None:
         for _ in range(2):
@@ -394,7 +394,7 @@ class CostTest(StatsTest):
               {'kind': 'empty'}, {'kind': 'truncated'}, {'kind': 'reset'},
               {'kind': 'busy'})
     def test_whatever_goes_wrong(self, fault: dict[str, Any]) -> None:
-        """Down only when there is no capacity."""
+        """The back end is down only if its capacity is unknown."""
         for path, state in (('system/capacity', 'down'),
                             ('system/state', 'up'), ('stats/system', 'up'),
                             ('volumes', 'up'), ('hosts', 'up'),
@@ -439,7 +439,7 @@ class CostTest(StatsTest):
             self.assertIn(function, ' '.join(page.split()))
 
     def test_examples_of_the_documents(self) -> None:
-        """An idle array passes them and is a perfect choice."""
+        """An idle array passes the filter and has the best goodness."""
         found = re.findall(r'^   (\w+)_function = "(.+)"$', self._page(), re.M)
         self.assertEqual(['filter', 'filter', 'goodness'],
                          [kind for kind, _ in found])
@@ -452,7 +452,7 @@ class CostTest(StatsTest):
             'doc', 'source', 'operator', 'scheduling.rst').read_text()
 
     def test_an_array_that_is_lost_from_the_beginning(self) -> None:
-        """Down as soon as Cinder asks for the first time."""
+        """The back end is down from the first report on."""
         fresh = self.new_backend('iscsi')
         fresh.driver.do_setup(fresh.context)
         self.fault('reset', '*', '*', times=99999)

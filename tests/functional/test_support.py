@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations that every driver must have, everywhere.
+"""The operations that every driver must have, on all variants.
 
-Each class is a row of the support matrix. What does not depend on transport
-and array is tested more closely in the modules of the operations.
+Each class is a row of the support matrix. The modules of the operations test
+in more detail what does not depend on transport and array.
 """
 
 from typing import Any
@@ -30,12 +30,12 @@ class SupportTest(base.FunctionalTest):
     """Common parts of the classes below; it has no tests of its own."""
 
     def on_array(self, volume: Any) -> Any:
-        """The array's volume of a Cinder volume that is not a view."""
+        """Return the array's volume of a Cinder volume that is not a view."""
         return self.admin.list('volumes', name=f'cv-{volume.id}')[0]
 
     def known_host(self, connector: dict[str, Any], name: str,
                    **fields: Any) -> str:
-        """Make a host as an administrator does; its reference."""
+        """Create a host, as an administrator; return its reference."""
         host = self.make('hosts', name=name, type='Linux', **fields)
         ref = {'ref': f'/hosts/{host["id"]}'}
         if self.protocol == 'iscsi':
@@ -46,7 +46,7 @@ class SupportTest(base.FunctionalTest):
         return ref['ref']
 
     def host_group(self, *names: str) -> tuple[str, list[Any]]:
-        """A host group with members: its reference, their connectors."""
+        """Create a host group; return its reference and connectors."""
         group = self.make('host_groups', name='cluster')
         ref = f'/host_groups/{group["id"]}'
         connectors = [self.host() for _ in names]
@@ -55,7 +55,7 @@ class SupportTest(base.FunctionalTest):
         return ref, connectors
 
     def view(self, **specs: str) -> Any:
-        """A volume that a view backs, its source in ``self.volume``."""
+        """Create a volume backed by a view; ``self.volume`` is its source."""
         self.volume = self.backend.create_volume(1, **specs)
         return self.backend.clone(self.volume, **VIEW, **specs)
 
@@ -65,12 +65,12 @@ class SupportTest(base.FunctionalTest):
                 for n, connector in enumerate(connectors)]
 
     def initiators(self) -> Any:
-        """The records of the initiators that hosts have."""
+        """Return the initiators of all hosts."""
         left = self.array.control.leftovers()
         return left.get('host_iqns', []), left.get('host_fc_ports', [])
 
     def mapped(self) -> list[str]:
-        """References of what anything is mapped to.
+        """Return the references of hosts and host groups in mappings.
 
         The second entry of a view (MAP-3) does not count.
         """
@@ -78,7 +78,7 @@ class SupportTest(base.FunctionalTest):
                       if not m['volume']['ref'].startswith('/volsnaps'))
 
     def assert_mapped(self, *hosts: str) -> None:
-        """Exactly these hosts and host groups have a volume."""
+        """Check that exactly these hosts and host groups have mappings."""
         self.assertEqual(sorted(hosts), self.mapped())
 
 
@@ -97,7 +97,7 @@ class VolumesTest(SupportTest):
 
 @base.pairwise_variants
 class GoneTest(SupportTest):
-    """The array has lost it: deletion succeeds, and leaves nothing."""
+    """The object is missing on the array: its deletion succeeds."""
 
     feature = 'delete what is gone'
 
@@ -257,7 +257,7 @@ class AttachTest(SupportTest):
         self.assert_left(volumes=2, volume_groups=2)
 
     def test_a_host_of_the_administrator(self) -> None:
-        """Found by its initiators, and it stays."""
+        """The host is found by its initiators, and stays."""
         connector = self.host()
         host = self.known_host(connector, 'by-hand')
         before = self.left()
@@ -297,10 +297,10 @@ class LiveMigrationTest(SupportTest):
 class HostGroupTest(SupportTest):
 
     feature = 'host groups of the array'
-    keeps_budgets = False  # The host itself is asked for first (MAP-6).
+    keeps_budgets = False  # The host is read first (MAP-6).
 
     def test_members_share_a_mapping(self) -> None:
-        """And the group keeps its other volumes."""
+        """A detach of both leaves the group's other volumes mapped."""
         group, members = self.host_group('first', 'second')
         kept = self.backend.attach(self.backend.create_volume(1), members[0])
         for volume in (self.backend.create_volume(1), self.view()):
@@ -328,9 +328,10 @@ class MultiattachTest(SupportTest):
         self.assertIs(True, self.backend.stats()['pools'][0]['multiattach'])
 
     def _leave_in_turn(self, volume: Any) -> None:
-        """Two guests on one host and one on another.
+        """Detach two guests on one host and one on another, in turn.
 
-        The service restarts meanwhile: it keeps no essential state in memory.
+        The service is restarted meanwhile, as it keeps no essential state in
+        memory only.
         """
         host = self.host()
         first, second, third = self.guests(volume, host, host, self.host())
@@ -356,7 +357,7 @@ class MultiattachTest(SupportTest):
 
     def test_a_host_group(self) -> None:
         """Two guests on one member and one on another."""
-        self.ignore_call_budget()  # Asking for the host first costs two calls.
+        self.ignore_call_budget()  # Reading the host first takes two calls.
         group, (one, other) = self.host_group('first', 'second')
         first, second, third = self.guests(self.view(**SHARED), one, one,
                                            other)
@@ -385,7 +386,7 @@ class MultiattachTest(SupportTest):
 
 @base.pairwise_variants
 class ForceDetachTest(SupportTest):
-    """Without a connector: all mappings of the volume, and no others."""
+    """A forced detach removes all mappings of the volume, and no others."""
 
     feature = 'force detach'
     keeps_budgets = False  # A few calls for each of many hosts.
@@ -396,7 +397,7 @@ class ForceDetachTest(SupportTest):
         self.assertEqual('available', self.backend.volume(volume.id).status)
 
     def _everywhere_but_not_others(self, volume: Any, other: Any) -> None:
-        """One host has both volumes, one two guests, one a single one."""
+        """Three hosts: with both volumes, with two guests, with one guest."""
         busy, pair = self.host(), self.host()
         kept = self.backend.attach(other, busy)
         before, initiators = self.mapped(), self.initiators()
@@ -405,7 +406,7 @@ class ForceDetachTest(SupportTest):
         self._free(volume)
         self.assert_mapped(*before)
         self.assertEqual(1, len(self._hosts()))
-        # The other volume may not be unmapped even for a moment.
+        # The host of the other volume keeps its initiators throughout.
         self.assertEqual(initiators, self.initiators())
         self.assertEqual(
             [kept.connection_info['target_lun']],
@@ -435,7 +436,7 @@ class ForceDetachTest(SupportTest):
             self.assert_mapped()
 
     def test_a_host_of_the_administrator(self) -> None:
-        """It is unmapped, stays, and can get the volume again."""
+        """The host stays, and the volume can be attached to it again."""
         connector = self.host()
         self.known_host(connector, 'by-hand')
         volume = self.backend.create_volume(1)

@@ -35,7 +35,7 @@ class UpgradeTest(base.FunctionalTest):
     keeps_budgets = False
 
     def _old(self, protocol: str = 'iscsi', profile: str = 'k2') -> None:
-        """A back end that runs the in-tree driver."""
+        """Return a back end that runs the in-tree driver."""
         self.use(protocol, profile)
         # The old driver deletes hosts with their initiators (HST-3).
         self.switch(delete_host_with_initiators=True)
@@ -44,7 +44,7 @@ class UpgradeTest(base.FunctionalTest):
         self._protocol = protocol
 
     def _upgrade(self) -> None:
-        """Change the line and restart; the rows stay as they are."""
+        """Switch to this driver and restart; rows are not changed."""
         self.switch(delete_host_with_initiators=False)
         self.assertTrue(self.backend.change_driver(self._protocol))
 
@@ -80,7 +80,7 @@ class UpgradeTest(base.FunctionalTest):
 
     @ddt.data('iscsi', 'fc')
     def test_attached_volumes(self, protocol: str) -> None:
-        """Hosts that the old driver named are used, and kept."""
+        """Hosts that the old driver named are used and kept."""
         self._old(protocol)
         volume, other = [self.backend.create_volume(1) for _ in range(2)]
         host = self.host()
@@ -130,7 +130,7 @@ class UpgradeTest(base.FunctionalTest):
         self.assertNothingLeft()
 
     def test_back(self) -> None:
-        """The old driver can use and delete objects of ours."""
+        """The old driver can use and delete objects of this driver."""
         self._old()
         self.assertTrue(self.backend.change_driver('iscsi'))
         volume = self.backend.create_volume(1)
@@ -147,11 +147,11 @@ class UpgradeTest(base.FunctionalTest):
         self.backend.delete_volume(volume)
 
     def test_a_row_of_another_array(self) -> None:
-        """Ids are valid on the array that assigned them; names everywhere."""
+        """Ids in rows are ignored on other arrays; names are used there."""
         volume, other = [self.backend.create_volume(1) for _ in range(2)]
         snapshot, kept = [self.backend.create_snapshot(row)
                           for row in (volume, other)]
-        # The same ids stand for other objects here.
+        # On this array, the ids belong to other objects.
         for row, elsewhere in ((volume, other), (snapshot, kept)):
             row.provider_id = elsewhere.provider_id.replace(
                 '"system":"', '"system":"f')

@@ -25,7 +25,7 @@ class VolumesTest(base.FunctionalTest):
     """One volume on the array, in a volume group of its own."""
 
     def _volume(self, key: str) -> Any:
-        """The array's volume of a Cinder volume."""
+        """Return the array's volume of a Cinder volume."""
         found = self.admin.list('volumes', name=f'cv-{key}')
         self.assertEqual(1, len(found), f'cv-{key}')
         return found[0]
@@ -102,7 +102,7 @@ class VolumesTest(base.FunctionalTest):
         failure = self.assertRaises(backend.OperationFailed,
                                     self.backend.delete_volume, volume)
 
-        # Cinder's way to say "busy": nothing happened, try again later.
+        # Cinder resets the status if the driver reports a busy volume.
         self.assertEqual('available', failure.status)
         self.assert_left(volumes=1, volume_groups=1, hosts=1, mappings=1)
         self.assertIn(
@@ -161,7 +161,7 @@ class VolumesTest(base.FunctionalTest):
         self.assertEqual('error_extending', failure.status)
 
     def test_after_a_migration_the_name_id_counts(self) -> None:
-        """The row keeps its id and takes over the other one's volume."""
+        """The row keeps its id, and gets the other row's volume."""
         kept = self.backend.create_volume(1)
         source_id = kept.id
         moved = self.backend.create_volume(1)
@@ -171,14 +171,14 @@ class VolumesTest(base.FunctionalTest):
         kept.refresh()
         kept.finish_volume_migration(moved)
 
-        # Cinder deletes the other row, which has the old volume now.
+        # Cinder deletes the other row, which now has the old volume.
         manager.delete_volume(self.backend.context, moved)
         self.assertEqual([], self.admin.list('volumes',
                                              name=f'cv-{source_id}'))
 
         self.backend.extend_volume(kept, 7)
         self.assertEqual(7 * GIB, self._volume(moved.id)['size'])
-        # By name, as for a row of the in-tree driver.
+        # Without ids, the name is used, as for rows of the in-tree driver.
         self.ignore_call_budget()
         kept.provider_id = None
         kept.save()

@@ -14,12 +14,12 @@
 
 import os
 
-# Cinder's modules need what this does before they are imported.
+# This import prepares Cinder, and must precede imports of its modules.
 from tests import functional  # noqa: F401
 from tools.guest import node
 
-# The kernel of a guest prepares a whole process before it sees that a
-# directory of PATH does not have the program: a long PATH costs several times
-# what the program does.
+# The guest's kernel sets up a whole process before it finds that a directory
+# of PATH does not contain the program, so with a long PATH the search takes
+# several times as long as the program.
 if node.is_guest():
     os.environ['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin'

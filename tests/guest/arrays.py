@@ -12,7 +12,7 @@
 
 """Simulated arrays in the guest, each a process of k2-sim with a data plane.
 
-K2_PLANE in the environment names the data plane.
+The environment variable K2_PLANE selects the data plane.
 """
 
 import functools
@@ -27,7 +27,7 @@ from tools.guest import node
 
 PLANE = os.environ.get('K2_PLANE', 'tgt')
 _STATES = pathlib.Path('/run/arrays')
-# Data written to volumes is in the guest's memory.
+# The data of volumes is kept in the guest's memory, in a tmpfs.
 _SIZE = '80%'
 _PORTS = {'a': 8443, 'b': 8444}
 
@@ -59,7 +59,10 @@ class Array(iscsi.Simulator):
         (folder / 'tgtd.log').symlink_to(node.OUT / f'{self.name}-tgtd.log')
 
     def start(self):
-        """Give the process, which answers; raises AssertionError."""
+        """Start k2-sim and return its process, once it listens.
+
+        :raises AssertionError: it ended; the text is its log
+        """
         password = _STATES / 'password'
         password.write_text('secret-of-both-arrays\n')
         command = [

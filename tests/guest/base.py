@@ -29,9 +29,9 @@ from tests.guest import disk
 from tests.guest import transports
 from tools.guest import node
 
-# For one test; the longest takes two minutes on two idle processors.
+# Limit of one test; the longest takes two minutes on two idle processors.
 TEST_SECONDS = 400
-# Before them: to tell where the test hangs.
+# Seconds before the limit at which the stacks of all threads are printed.
 _TELL_SECONDS = 10
 _SYSRQ = pathlib.Path('/proc/sysrq-trigger')
 _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
@@ -39,7 +39,7 @@ _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
 
 @functools.cache
 def array(letter):
-    """The guest's array, started on first use."""
+    """Return the guest's array of that letter, started on first use."""
     transports.CURRENT.prepare()
     node.start()
     made = arrays.Array(letter)
@@ -50,7 +50,7 @@ def array(letter):
 
 @functools.cache
 def authorities():
-    """A file with the certificates of both arrays."""
+    """Return the path of a file with the CA certificates of both arrays."""
     path = node.OUT / 'authorities.crt'
     path.write_text(''.join(array(letter).authority.read_text()
                             for letter in 'ab'))
@@ -59,7 +59,7 @@ def authorities():
 
 @functools.cache
 def cinder():
-    """The guest's Cinder, started on first use."""
+    """Return the guest's Cinder, started on first use."""
     logging.basicConfig(filename=node.OUT / 'cinder.log', format=_FORMAT,
                         level=logging.DEBUG, force=True)
     for noisy in ('sqlalchemy', 'oslo_db', 'stevedore',
@@ -72,7 +72,7 @@ def cinder():
 
 @functools.cache
 def backend(letter='a', **options):
-    """The guest's back end with these options, started likewise."""
+    """Return the back end with these options, started on first use."""
     served = array(letter)
     cinder()
     made = functional_backend.Backend(
@@ -84,9 +84,9 @@ def backend(letter='a', **options):
 
 
 class Attached:
-    """A volume that this guest's kernel has as a disk.
+    """A volume that is attached to this guest as a disk.
 
-    :ivar path: of the device
+    :ivar path: the path of the device
     """
 
     def __init__(self, place, volume, multipath, instance=None):
@@ -99,7 +99,7 @@ class Attached:
         self._is_attached = True
 
     def detach(self):
-        """Disconnect the disk, and end the attachment; once."""
+        """Disconnect the disk and end the attachment, unless that was done."""
         if self._is_attached:
             self._is_attached = False
             self.disk.disconnect()
@@ -107,9 +107,9 @@ class Attached:
 
 
 class Deadline(fixtures.Fixture):
-    """A test that hangs fails, and tells where its threads are.
+    """Makes a test that hangs fail, after printing the stacks of its threads.
 
-    So does the kernel, of tasks that it does not let go.
+    The kernel then also logs the stacks of its blocked tasks.
     """
 
     def _setUp(self):
@@ -128,9 +128,9 @@ class Deadline(fixtures.Fixture):
 class GuestTest(testtools.TestCase):
     """A test with a back end; nothing may be left when it ends.
 
-    :cvar options: of the back end
+    :cvar options: options of the back end
     :ivar array: the array that the back end is on
-    :ivar other: a host beside this guest, of which os-brick knows nothing
+    :ivar other: a second host, whose disks os-brick does not see
     """
 
     transport = transports.CURRENT
@@ -151,12 +151,12 @@ class GuestTest(testtools.TestCase):
         self.addCleanup(self._check_what_is_left)
         self.backend = self.use(self.letter, **self.options)
         self.array = array(self.letter)
-        # Cinder's own host attaches without it.
+        # Cinder's own host attaches without multipath.
         self.transport.have_multipath(False)
         self.other = self.transport.other(self.array)
 
     def use(self, letter, **options):
-        """A back end, which is left clean when the test ends."""
+        """Return a back end, which is emptied when the test ends."""
         found = backend(letter, **options)
         self.used.append((found, array(letter)))
         return found
@@ -172,34 +172,34 @@ class GuestTest(testtools.TestCase):
     # Disks
 
     def attach(self, volume, multipath=False, place=None):
-        """Give a volume to this guest's kernel."""
+        """Attach a volume to this guest; return it as ``Attached``."""
         found = Attached(place or self.backend, volume, multipath)
         self.addCleanup(found.detach)
         return found
 
     def attach_to_other(self, volume):
-        """Give a volume to the other host; the attachment, and its paths."""
+        """Attach a volume to the other host; return attachment and paths."""
         row = self.backend.attach(volume, self.other.connector())
         return row, self.other.paths(row.connection_info)
 
     # Bytes
 
     def fill(self, path, *places):
-        """Write a different pattern at each place, in MiB."""
+        """Write 1 MiB of a different pattern at each place, in MiB."""
         for place in places:
             disk.write(path, place * disk.MIB, disk.pattern(place))
 
     def assert_filled(self, path, *places):
-        """What ``fill`` has written is there."""
+        """Check that these places have what ``fill`` has written."""
         for place in places:
             self.assert_bytes(disk.pattern(place), path, place)
 
     def assert_bytes(self, expected, path, place):
-        """These bytes are at a place, in MiB."""
+        """Check that these bytes are at a place, in MiB."""
         found = disk.read(path, place * disk.MIB, len(expected))
         self.assertEqual(disk.checksum(expected), disk.checksum(found),
                          f'{path}, at {place} MiB: {found[:16]!r}')
 
     def assert_zeros(self, path, place):
-        """Nothing was written at a place, in MiB."""
+        """Check that the MiB at a place, in MiB, is all zeros."""
         self.assert_bytes(bytes(disk.MIB), path, place)

@@ -12,8 +12,8 @@
 
 """os-brick in the guest, for a compute node and for Cinder's own host.
 
-The process is root already: what os-brick and Cinder do with privileges is
-done in it, without privsep's daemon, sudo and rootwrap.
+The process runs as root, so os-brick and Cinder do everything in it that needs
+privileges, without the privsep daemon, sudo or rootwrap.
 """
 
 import functools
@@ -44,13 +44,13 @@ from tests.guest import transports
 from tools.guest import node
 
 _LOCKS = '/run/lock/brick'
-# Between one look for disks and the next, as os-brick has it.
+# Seconds between two scans for disks, as in os-brick.
 _SCAN_SECONDS = 2
 
 
 @functools.cache
 def install():
-    """Prepare os-brick, once and for good: the process is in a guest."""
+    """Prepare os-brick in this process; nothing reverts that."""
     os.makedirs(_LOCKS, exist_ok=True)
     lockutils.set_defaults(_LOCKS)
     os_brick.setup(cfg.CONF)
@@ -66,7 +66,7 @@ def install():
                               '_get_possible_volume_paths', volume_paths),
             mock.patch.object(utils, 'get_root_helper', lambda: 'env'),
             mock.patch.object(image_utils, 'tpool', disks.Native),
-            # Each limit costs a start of Python.
+            # Setting limits starts another Python for each command.
             mock.patch.object(processutils, 'ProcessLimits',
                               lambda **_: None)):
         patch.start()
@@ -75,11 +75,12 @@ def install():
 def volume_paths(this, properties, hbas,
                  find=fibre_channel.FibreChannelConnector
                  ._get_possible_volume_paths):
-    """The links to a volume, each of them once.
+    """Return the paths at which a volume may appear, without duplicates.
 
-    os-brick names links after the PCI cards of the host's ports. Here both
-    ports are on virtual interfaces, whose names are alike, so each link would
-    be there twice, and be gone when it is removed for the second time.
+    os-brick derives these paths from the PCI devices of the host's ports.
+    Here both ports are on virtual interfaces, for which it uses the same
+    name: each path would be listed twice, and removing it a second time
+    would fail.
     """
     return list(dict.fromkeys(find(this, properties, hbas)))
 
@@ -87,11 +88,13 @@ def volume_paths(this, properties, hbas,
 def execute(*command, process_input=None, check_exit_code=True, attempts=1,
             interval=1, backoff_rate=2, timeout=600, raise_timeout=True,
             shell=False, **others):
-    """What os-brick wants of its own function, by vfork.
+    """Run a command as os-brick's ``custom_execute`` does, but with vfork.
 
-    That one starts programs by fork, which takes a tenth of a second of a
-    process of this size in a guest. What only writes to sysfs needs none, and
-    no line needs a shell. Its time-outs are for machines that are not loaded.
+    The original forks, which takes a tenth of a second for a process of this
+    size in a guest. Writes to sysfs need no program here, and no command
+    needs a shell. Timeouts are extended for machines under load.
+
+    :raises ProcessExecutionError: the command failed in all attempts
     """
     if command[0] == 'tee':
         pathlib.Path(command[-1]).write_text(process_input)
@@ -112,22 +115,22 @@ def execute(*command, process_input=None, check_exit_code=True, attempts=1,
 
 
 def _expanded(line):
-    """The words of a line that is for a shell, which has nothing but globs."""
+    """Split a command line for a shell, and expand its globs."""
     return [word for pattern in shlex.split(line)
             for word in sorted(glob.glob(pattern)) or [pattern]]
 
 
 @functools.cache
 def properties(multipath):
-    """What nova tells Cinder of this host, which asks many programs."""
+    """Return this host's connector properties; cached, as that is slow."""
     return connector.get_connector_properties(
         'env', '127.0.0.1', multipath, False, host='compute')
 
 
 class Disk:
-    """An attached volume as the kernel shows it: connect, and disconnect.
+    """The disk of an attached volume, which os-brick connects.
 
-    :ivar path: of its device, while it is connected
+    :ivar path: the path of its device, while it is connected
     """
 
     def __init__(self, info, multipath):
@@ -138,22 +141,23 @@ class Disk:
             device_scan_attempts=5)
 
     def connect(self):
-        """Give itself, when the device can be used."""
+        """Connect, wait until all paths are there, and return this object."""
         self._device = self._connector.connect_volume(self._info)
         self.path = os.path.realpath(self._device['path'])
         try:
             self._wait_for_all_paths()
         except node.NodeError:
-            # The next test shall have no disk of this one.
+            # Leave no disk for the next test.
             self.disconnect()
             raise
         return self
 
     def _wait_for_all_paths(self):
-        """On a slow machine os-brick goes on without some, or without map.
+        """Wait for paths, or the map, that os-brick did not wait for.
 
-        It does not look again for disks of a portal once it has a map, and
-        later removes those alone that udev had named.
+        On a slow machine it continues without some of them: it does not scan
+        again once it has a map. Later it removes only disks with a link from
+        udev.
         """
         node.wait_until(self._finds_all_paths, 'all paths of a disk')
         if self._is_multipath:
@@ -173,22 +177,22 @@ class Disk:
                 self._info['target_luns'])
 
     def _map(self):
-        """The multipath device of the disk, or None."""
+        """Return the name of the disk's multipath device, or None."""
         name = os.path.basename(self.path)
         if name.startswith('dm-'):
             return name
         return next(iter(os.listdir(f'/sys/block/{name}/holders')), None)
 
     def extend(self):
-        """Look at the size again; in bytes."""
+        """Rescan the size; return it in bytes."""
         return self._connector.extend_volume(self._info)
 
     def disconnect(self):
-        """Flush it and log out; raises what os-brick does.
+        """Flush the disk, remove it and log out; raises what os-brick raises.
 
-        It follows the link of a disk that it has just removed. When udev
-        removes the link at that very moment, Python's realpath() raises: then
-        it is told again, as a user would.
+        os-brick resolves the link of a disk that it has just removed. If udev
+        removes the link at the same moment, realpath() raises an error; then
+        the call is repeated, as a user would do.
         """
         try:
             self._connector.disconnect_volume(self._info, self._device)
@@ -197,7 +201,7 @@ class Disk:
             self._connector.disconnect_volume(self._info, self._device)
 
     def paths(self):
-        """The disks that a multipath device is made of, and their states."""
+        """Return the states of the paths of the multipath device, by disk."""
         shown = node.multipathd.ask('show paths format "%m %d %t %o"')
         name = os.path.basename(self.path)
         return {line.split()[1]: line.split()[2:]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bytes of a disk, past the caches of the kernel that shows it."""
+"""Direct I/O to a disk, which bypasses the page cache."""
 
 import contextlib
 import fcntl
@@ -26,12 +26,12 @@ _BLKDISCARD = 0x1277
 
 
 def pattern(seed, length=MIB):
-    """Bytes that do not repeat, the same for the same seed."""
+    """Return ``length`` pseudorandom bytes, the same for the same seed."""
     return random.Random(str(seed)).randbytes(length)
 
 
 def checksum(data):
-    """What to compare: a difference of whole data is nothing to print."""
+    """Return a digest to compare, as data itself is too long to print."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -45,31 +45,31 @@ def _opened(path, flags):
 
 
 def write(path, offset, data):
-    """Write at an offset; both it and the length are in whole blocks."""
+    """Write at an offset in bytes; it and the length are whole blocks."""
     with _opened(path, os.O_WRONLY) as descriptor, \
             mmap.mmap(-1, len(data)) as buffer:
         buffer[:] = data
         if os.pwritev(descriptor, [buffer], offset) != len(data):
-            raise AssertionError(f'{path} did not take all')
+            raise AssertionError(f'{path}: short write')
 
 
 def read(path, offset, length=MIB):
-    """Read at an offset; both it and the length are in whole blocks."""
+    """Read at an offset in bytes; it and the length are whole blocks."""
     with _opened(path, os.O_RDONLY) as descriptor, \
             mmap.mmap(-1, length) as buffer:
         if os.preadv(descriptor, [buffer], offset) != length:
-            raise AssertionError(f'{path} did not give all')
+            raise AssertionError(f'{path}: short read')
         return buffer[:]
 
 
 def size(path):
-    """Bytes that the kernel knows."""
+    """Return the size of a disk in bytes, as the kernel knows it."""
     with _opened(path, os.O_RDONLY) as descriptor:
         return os.lseek(descriptor, 0, os.SEEK_END)
 
 
 def discard(path, offset, length):
-    """Discard blocks (UNMAP)."""
+    """Discard blocks (UNMAP); offset and length are in bytes."""
     with _opened(path, os.O_WRONLY) as descriptor:
         fcntl.ioctl(descriptor, _BLKDISCARD,
                     struct.pack('QQ', offset, length))

@@ -12,10 +12,10 @@
 
 """Fibre Channel in the guest: two fabrics, and ports of four machines.
 
-A fabric is a bridge. Two arrays, the compute node and another host have one
-port each in both, which is FCoE on a virtual network interface; they find
-each other without a switch (VN2VN). All are of one kernel: os-brick and
-multipathd are told which disks are the compute node's.
+A fabric is a bridge. Two arrays, the compute node and another host each have
+one port in both fabrics. A port is FCoE on a virtual network interface; ports
+find each other without a switch (VN2VN). All of them belong to one kernel, so
+os-brick and multipathd are told which disks are the compute node's.
 """
 
 import dataclasses
@@ -29,19 +29,19 @@ from tools.guest import node
 FABRICS = (0, 1)
 #: Machines with disks.
 HOSTS = ('compute', 'other')
-#: The ports of the compute node, where os-brick is to look for them.
+#: The directory in which os-brick finds only the compute node's ports.
 FOLDER = pathlib.Path('/run/fc_host')
 MODULE = os.environ.get('K2_FCOE', '')
 _MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'target_core_mod',
             'veth', 'bridge')
 _MACHINES = (*HOSTS, 'array-a', 'array-b')
 _LINK_TRIES, _LOGIN_SECONDS = 5, 45
-# What a frame of Fibre Channel needs.
+# The MTU that Fibre Channel frames need.
 _MTU = '2500'
 _CREATE = pathlib.Path('/sys/module/libfcoe/parameters/create_vn2vn')
 _CLASS = pathlib.Path('/sys/class')
-# Where udev names disks after paths it knows none of virtual interfaces.
-# These names are what os-brick makes of such a port.
+# udev makes no by-path links for disks on virtual interfaces. This program
+# prints the names of links that os-brick expects for such ports.
 _BY_PATH = pathlib.Path('/run/fc-by-path')
 _BY_PATH_SCRIPT = f"""\
 #!/bin/sh
@@ -49,7 +49,7 @@ _BY_PATH_SCRIPT = f"""\
 read -r port <"/sys/class/fc_transport/target${{1%:*}}/port_name" &&
     echo "pci-virtual-fc-$port-lun-${{1##*:}}"
 """
-# multipathd leaves alone what has the property, and nothing else of a disk.
+# multipathd ignores disks with this property of udev.
 _RULES = pathlib.Path('/etc/udev/rules.d/59-fc.rules')
 _RULE = f"""\
 ACTION=="remove", GOTO="end"
@@ -63,7 +63,7 @@ LABEL="end"
 
 
 def _name(machine, number):
-    """The name of a machine's port, without colons."""
+    """Return the WWPN of a machine's port, without colons."""
     return f'200002000000{_MACHINES.index(machine):02x}{number:02x}'
 
 
@@ -72,12 +72,12 @@ def _with_colons(name):
 
 
 def names(machine):
-    """The names of a machine's ports, as an array has them."""
+    """Return the WWPNs of a machine's ports, with colons as on an array."""
     return [_with_colons(_name(machine, number)) for number in FABRICS]
 
 
 def hosts(machine):
-    """What the kernel calls the ports of a machine, as host3."""
+    """Return the kernel's names of a machine's ports, such as host3."""
     known = {_digits(path): path.parent.name
              for path in _CLASS.glob('fc_host/*/port_name')}
     return [known[_name(machine, number)] for number in FABRICS]
@@ -85,9 +85,9 @@ def hosts(machine):
 
 @functools.cache
 def start():
-    """Make all ports, without a link.
+    """Create all ports, with the link down.
 
-    libfcoe panics when a frame arrives at a port that is half made.
+    libfcoe panics if a frame arrives before a port is complete.
     """
     node.run('modprobe', '-a', *_MODULES)
     node.run('insmod', MODULE)
@@ -108,9 +108,9 @@ def start():
 
 
 def _add_port(machine, number):
-    """An interface that is plugged into a fabric, and a port on it.
+    """Create an interface in a fabric, and a port on it.
 
-    The kernel makes the port's name of the interface's address.
+    The kernel derives the WWPN of the port from the interface's address.
     """
     port, plug = f'{machine}{number}', f'{machine}{number}-plug'
     node.run('ip', 'link', 'add', port,
@@ -121,7 +121,7 @@ def _add_port(machine, number):
 
 
 def link(array):
-    """Give an array's ports a link, and wait until hosts have found them."""
+    """Set an array's links up, and wait until hosts have logged in."""
     for number in FABRICS:
         for host in HOSTS:
             set_link(host, number, 'up')
@@ -131,22 +131,22 @@ def link(array):
 
 
 def unlink(array):
-    """Take the link of an array's ports."""
+    """Set the links of an array's ports down."""
     for number in FABRICS:
         set_link(array, number, 'down')
 
 
 def set_link(machine, number, state):
-    """Have a port lose its link ('down'), or get it ('up')."""
+    """Set the link of a machine's port 'up' or 'down'."""
     node.run('ip', 'link', 'set', f'{machine}{number}', state)
 
 
 def return_link(machine, number, ports):
-    """Give a port its link again; it sees these, and has looked for disks.
+    """Set a port's link up again, wait for logins to ``ports``, and rescan.
 
-    Not before its targets have noticed the loss: libfc takes a port that logs
-    in once more for one that was there all the time, and the target would
-    wait for the data of earlier writes for ever.
+    This waits first until the targets have noticed the loss. Otherwise libfc
+    takes the new login for a session that never ended, and the target waits
+    indefinitely for the data of earlier writes.
     """
     node.wait_until(lambda: not _is_seen(machine, number),
                     'the end of an FC login')
@@ -156,10 +156,13 @@ def return_link(machine, number, ports):
 
 
 def _join(machine, number, is_done):
-    """Give a port a link, and wait for the logins that are then to be had.
+    """Set a port's link up, and wait until its logins are complete.
 
-    A login may get lost when both ports begin one, and with it all disks if
-    the port was away for long.
+    This is repeated a few times: a login may get lost if both ports start
+    one, and with it all disks if the port was down for long.
+
+    :param is_done: says whether all logins have succeeded
+    :raises NodeError: some have not
     """
     for _ in range(_LINK_TRIES):
         set_link(machine, number, 'up')
@@ -172,9 +175,9 @@ def _join(machine, number, is_done):
 
 
 def targets(machine, number):
-    """The names of the array's ports that a port is logged in to, and ids.
+    """Return the SCSI target ids of the array ports logged in to, by WWPN.
 
-    An id is what the kernel has in addresses of disks.
+    The kernel uses these ids in the addresses of disks.
     """
     host = hosts(machine)[number]
     return {_with_colons(_digits(port / 'port_name')):
@@ -185,25 +188,25 @@ def targets(machine, number):
 
 
 def _is_seen(machine, number):
-    """Whether others are logged in to a machine's port, or it to them."""
+    """Return whether any login to or from a machine's port exists."""
     return any(_digits(port / 'port_name') == _name(machine, number)
                and 'Online' in (port / 'port_state').read_text()
                for port in _CLASS.glob('fc_remote_ports/*'))
 
 
 def _digits(path):
-    """A name that the kernel shows with 0x before it."""
+    """Read a WWPN from sysfs, without its prefix 0x."""
     return path.read_text().strip().removeprefix('0x')
 
 
 def scan(machine):
-    """Have a machine look for all that it can see."""
+    """Rescan all ports of a machine."""
     for host in hosts(machine):
         (_CLASS / 'scsi_host' / host / 'scan').write_text('- - -')
 
 
 def disks(machine):
-    """Addresses of the disks that a machine has, as 3:0:0:1."""
+    """Return the addresses of a machine's disks, such as 3:0:0:1."""
     wanted = {host[4:] for host in hosts(machine)}
     found = [path.parts[-3] for path in _CLASS.glob(
         'scsi_device/*/device/block')]
@@ -212,13 +215,13 @@ def disks(machine):
 
 
 def has_disk(port, lun):
-    """Whether the compute node has a LUN of a port, and udev has named it."""
+    """Return whether the compute node has the link of a port's LUN."""
     return pathlib.Path(
         f'/dev/disk/by-path/pci-virtual-fc-0x{port}-lun-{lun}').exists()
 
 
 def target_of(address):
-    """The name of the array's port that a disk is reached by."""
+    """Return the WWPN of the array port through which a disk is reached."""
     target = address.rpartition(':')[0]
     return _with_colons(_digits(
         _CLASS / 'fc_transport' / f'target{target}' / 'port_name'))
@@ -231,10 +234,12 @@ def forget(address):
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """A LUN of an array, as the other host has it in one of the fabrics.
+    """A path of the other host to a LUN of an array, in one of the fabrics.
 
-    A host looks again and again for what is mapped to it: a port that is
-    busy with a login sees nothing.
+    :ivar array: the name of the array
+    :ivar number: the fabric
+    :ivar is_mapped: scan until the disk appears, as a port that is busy with
+        a login finds nothing
     """
 
     array: str
@@ -249,7 +254,7 @@ class Path:
         return f'{host[4:]}:0:{target}:{self.lun}'
 
     def command(self):
-        """The command line of qemu-io; the disk is there if it is mapped."""
+        """Wait for a mapped disk; return the command line of qemu-io."""
         node.wait_until(lambda: self._is_found() or not self.is_mapped,
                         f'the disk {self._address}')
         return ['qemu-io', '-f', 'raw', '-t', 'none', str(self._device())]
@@ -261,15 +266,17 @@ class Path:
         return self._device().exists()
 
     def _device(self):
-        """Where the disk is; nowhere if the array does not show it."""
+        """Return the disk's path; one that does not exist if there is none."""
         names = [path.name for path in _CLASS.glob(
             f'scsi_device/{self._address}/device/block/*')]
         return pathlib.Path('/dev', *names or ['nothing'])
 
     def io(self, *commands):
-        """Find the disk, run commands of qemu-io, forget the disk.
+        """Find the disk, run qemu-io commands on it, and remove the disk.
 
-        Raises CalledProcessError. A disk that was there is not forgotten.
+        A disk that existed before stays.
+
+        :raises CalledProcessError: a command failed
         """
         was_there = self._address in disks('other')
         try:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Programs that write all the time, until they are told to stop."""
+"""Load generators, which write continuously until they are stopped."""
 
 import contextlib
 import itertools
@@ -26,7 +26,7 @@ FILE = 65536
 
 
 class _Load:
-    """Writes one number after the other, inside of ``running``.
+    """Writes increasing numbers within the context ``running``.
 
     :ivar written: the last number that was written
     """
@@ -51,7 +51,7 @@ class _Load:
             self._error = exc
 
     def wait_for_more(self, count=5):
-        """Come back when so many more have been written."""
+        """Wait until ``count`` more numbers have been written."""
         goal = self.written + count
         node.wait_until(lambda: self._error or self.written >= goal,
                         'a write')
@@ -77,8 +77,8 @@ class _Load:
 class Writer(_Load):
     """Writes numbers to disks in step, from the first to the last.
 
-    Each number is on one disk before the next one gets it, so at no moment
-    has a disk a higher number than the one before it.
+    Each number is on one disk before it is written to the next one, so a disk
+    never has a higher number than the disk before it.
     """
 
     def __init__(self, *paths):
@@ -92,7 +92,7 @@ class Writer(_Load):
 
 
 class Files(_Load):
-    """Writes files, each of which is on the disk before the next begins."""
+    """Writes files, each of which is synced before the next is written."""
 
     def __init__(self, folder):
         super().__init__()
@@ -105,24 +105,24 @@ class Files(_Load):
 
     @staticmethod
     def check(folder, number):
-        """Raises AssertionError unless all files up to a number are whole."""
+        """Raise AssertionError unless files up to a number are complete."""
         for one in range(1, number + 1):
             if (folder / str(one)).read_bytes() != disk.pattern(one, FILE):
-                raise AssertionError(f'file {one} of {number} is not whole')
+                raise AssertionError(f'file {one} of {number} is incomplete')
 
 
 def place(number):
-    """Where a number is written beside the beginning."""
+    """Return the second offset at which a number is written."""
     return disk.MIB + number % 1024 * BLOCK
 
 
 def block(number):
-    """A block that contains its number."""
+    """Return a block filled with its number."""
     return struct.pack('<Q', number) * (BLOCK // 8)
 
 
 def last(path):
-    """The number that a disk has at its beginning."""
+    """Return the number in the first block of a disk."""
     data = disk.read(path, 0, BLOCK)
     number, = struct.unpack('<Q', data[:8])
     if data != block(number):
@@ -131,7 +131,7 @@ def last(path):
 
 
 def check(path):
-    """Raises AssertionError unless all numbers up to the last are there."""
+    """Check the last 1000 numbers of a disk; return the last one."""
     number = last(path)
     for one in range(max(1, number - 1000), number + 1):
         if disk.read(path, place(one), BLOCK) != block(one):

@@ -11,10 +11,10 @@
 # under the License.
 
 
-"""A second initiator of the guest's kernel, with a name of its own.
+"""A second initiator of the guest's kernel, with its own name.
 
-os-brick knows one name for each host, so this does what it would do. It logs
-in through a portal that the first one does not use, and logs out before it.
+os-brick supports one name per host, so this module logs in and out itself. It
+must use a portal that the first initiator does not, and log out before it.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def _iface(initiator):
 
 @contextlib.contextmanager
 def disk(lun):
-    """The device of a LUN (iscsi.Path) that this initiator has, inside."""
+    """Yield the device of a LUN (iscsi.Path), as this initiator has it."""
     _iface(lun.initiator)
     portal = ('iscsiadm', '-m', 'node', '-T', lun.target, '-p', lun.portal,
               '-I', _NAME)

@@ -27,7 +27,7 @@ MIB = disk.MIB
 class TestAttach(base.GuestTest):
 
     def test_two_hosts_in_turn(self):
-        """What one wrote, the other reads, and the first one again."""
+        """Each host reads what the other one has written."""
         volume = self.backend.create_volume(1)
         first = self.attach(volume)
         self.assertEqual(disk.GIB, disk.size(first.path))
@@ -69,7 +69,7 @@ class TestAttach(base.GuestTest):
         self.assert_bytes(b'\x22' * MIB, here.path, 4)
 
     def test_force_detach(self):
-        """A host that does not answer any more loses the volume."""
+        """A host that no longer responds loses access to the volume."""
         volume = self.backend.create_volume(1)
         row, paths = self.attach_to_other(volume)
         session = iscsi.Session(self.other, paths[0].lun)
@@ -84,7 +84,7 @@ class TestAttach(base.GuestTest):
         self.assert_bytes(b'\x33' * MIB, attached.path, 1)
 
     def test_discard(self):
-        """Blocks that a host discards are free for others on the array."""
+        """Blocks that a host discards are freed on the array."""
         attached = self.attach(self.backend.create_volume(1))
         before = self.taken()
         self.fill(attached.path, *range(16))
@@ -95,7 +95,7 @@ class TestAttach(base.GuestTest):
         self.assert_filled(attached.path, *range(12, 16))
 
     def taken(self):
-        """Bytes that the array keeps for all volumes."""
+        """Return the bytes allocated on the array, for all volumes."""
         self.array.control('POST', 'survey')
         capacity, = self.array.hits('system/capacity')
         return capacity['allocated'] * 1024
@@ -121,7 +121,7 @@ class TestExtend(base.GuestTest):
 
 
 class TestIscsi(base.GuestTest):
-    """What there is on iSCSI alone."""
+    """Cases that exist only on iSCSI."""
 
     def test_two_initiators_of_the_kernel(self):
         """Two hosts, each with its own disk of one volume."""
@@ -142,7 +142,7 @@ class TestIscsi(base.GuestTest):
         self.assert_filled(here.path, 0, 5, 6, 1023)
 
     def test_fields_of_one_path(self):
-        """os-brick prefers the fields of all paths; others may not."""
+        """The fields for one path work, too; os-brick prefers the lists."""
         row, paths = self.attach_to_other(self.backend.create_volume(1))
         info = row.connection_info
         one = dataclasses.replace(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Hosts that must show a password."""
+"""Hosts that must log in with CHAP."""
 
 import subprocess
 

@@ -20,13 +20,13 @@ from tests.guest import disk
 from tests.guest import load
 from tools.guest import node
 
-# In MiB: what each volume of a group has for itself. It takes time to copy,
-# in which writes would get into a snapshot that is not of one moment.
+# Data that each volume has to itself, as ranges of MiB. Copying it takes time,
+# in which writes would get into a snapshot that is not atomic.
 _OWN = (range(8, 24), range(24, 40))
 
 
 class TestClones(base.GuestTest):
-    """Of a volume that is attached, and written to."""
+    """Clones of a volume that is attached and written to."""
 
     def check(self, strategy):
         source = self.backend.create_volume(1)
@@ -70,7 +70,7 @@ class TestSnapshots(base.GuestTest):
         self.assert_zeros(again.path, 2)
 
     def test_busy_file_system(self):
-        """The data on the disk is complete; the journal repairs the rest."""
+        """Synced data is complete; the journal recovers the file system."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume, multipath=True)
         node.run('mkfs.ext4', '-q', '-F', attached.path)
@@ -91,12 +91,12 @@ class TestSnapshots(base.GuestTest):
 class TestGroups(base.GuestTest):
 
     def test_order_of_writes(self):
-        """One moment for all volumes of a group, while they are written."""
+        """The snapshot is of one point in time for all volumes in use."""
         kind = self.backend.volume_type()
         group = self.backend.create_group(kind)
         volumes = [self.backend.create_volume(1, group) for _ in range(2)]
         attached = list(map(self.attach, volumes))
-        # The writer writes the same to both.
+        # What the writer writes is the same on both.
         for own, one in zip(_OWN, attached):
             self.fill(one.path, *own)
         with load.Writer(*[one.path for one in attached]).running() as writer:
@@ -114,7 +114,7 @@ class TestGroups(base.GuestTest):
         self.assertLess(first, writer.written)
 
     def copies(self, taken):
-        """Volumes of a group snapshot, by the ids of those it was of."""
+        """Create a group from a snapshot; return its volumes by source id."""
         sources = {snapshot.id: snapshot.volume_id
                    for snapshot in self.backend.snapshots()}
         return {sources[copy.snapshot_id]: copy for copy
@@ -123,7 +123,7 @@ class TestGroups(base.GuestTest):
 
 @contextlib.contextmanager
 def mounted(path):
-    """Where the file system of a disk is."""
+    """Mount the file system of a disk; yield the mount point."""
     place = pathlib.Path('/run/mounted')
     place.mkdir(exist_ok=True)
     node.run('mount', '-t', 'ext4', path, str(place))

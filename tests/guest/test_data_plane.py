@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data plane lio, on a kernel that supports it."""
+"""Runs the tests of the data plane lio, which needs kernel support."""
 
 _TESTS = ('test_data_plane.TestLioData', 'test_data_plane.TestLioAccess',
           'test_data_plane.TestLioLife', 'test_driver.TestLioDriver')

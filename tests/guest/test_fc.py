@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Fibre Channel: the steps of iSCSI, with K2_TRANSPORT=fc."""
+"""Fibre Channel: runs the tests of iSCSI, with K2_TRANSPORT=fc."""
 
 import testtools
 
@@ -24,7 +24,7 @@ _TESTS = (
 class TestTransport(testtools.TestCase):
 
     def test_is_fibre_channel(self):
-        """The steps would pass over iSCSI, too."""
+        """Without FC the tests would run, and pass, over iSCSI."""
         self.assertEqual('fc', transports.CURRENT.protocol)
 
 

@@ -46,7 +46,7 @@ class TestImages(base.GuestTest):
             self.addCleanup(cfg.CONF.clear_override, name)
 
     def image(self, data):
-        """A raw image of these bytes."""
+        """Create a raw image of these bytes."""
         made = self.glance.images.create(
             name='image', disk_format='raw', container_format='bare')
         self.addCleanup(self.glance.images.delete, made.id)
@@ -70,7 +70,7 @@ class TestImages(base.GuestTest):
 
 
 class Bus(test_backups.Bus):
-    """Something happens before what is attached is read."""
+    """A bus that runs ``meanwhile`` before an attached device is read."""
 
     def meanwhile(self):
         raise NotImplementedError
@@ -102,7 +102,7 @@ class TestBackup(base.GuestTest):
         self.manager.volume_rpcapi = self.bus
 
     def test_attached_volume(self):
-        """Read from a snapshot that is attached, written to a new volume."""
+        """The backup reads an attached snapshot; a new volume is restored."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume)
         self.fill(attached.path, 0, 7)

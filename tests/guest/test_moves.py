@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes that come from elsewhere, or go elsewhere, with their data."""
+"""Data of volumes that are managed, migrated or retyped."""
 
 from tests.functional import cloud
 from tests.guest import base
@@ -20,13 +20,13 @@ from tests.guest import disk
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
 
 
-# In MiB: all that has data, and what is beside. Nothing of the driver depends
-# on how nova copies; Cinder's own copies are whole.
+# The MiB that Nova copies in these tests: all with data, and their neighbors.
+# The driver does not depend on how Nova copies; Cinder copies whole volumes.
 _COPIED = (*range(8), *range(1016, 1024))
 
 
 class Nova(cloud.Nova):
-    """Nova on this guest: it copies between disks that the kernel has.
+    """Nova in this guest: it copies between disks of the guest's kernel.
 
     :ivar made: the new disks, connected
     """
@@ -52,7 +52,7 @@ class Nova(cloud.Nova):
 class MovesTest(base.GuestTest):
 
     def filled(self):
-        """A detached volume with data at its beginning and at its end."""
+        """Create a volume with data at its beginning and at its end."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume)
         self.fill(attached.path, 0, 1023)
@@ -86,13 +86,13 @@ class AttachedTest(MovesTest):
         self.nova.install(self)
 
     def attached(self):
-        """A volume with data that an instance has."""
+        """Create a volume with data, attached to an instance."""
         volume = self.filled()
         self.backend.attach(volume, brick.properties(False), 'a' * 32)
         return volume
 
     def swap(self, volume, place):
-        """The volume after the guest has changed over, and has written."""
+        """Let the guest swap volumes and write; check the new volume."""
         self.nova.swap(guest=lambda path: self.fill(path, 5))
         volume = place.volume(volume.id)
         self.assertEqual(('in-use', 'success', place.pool),
@@ -111,7 +111,7 @@ class AttachedTest(MovesTest):
 class TestMigration(AttachedTest):
 
     def test_to_another_array(self):
-        """Cinder's host has disks of both and copies all blocks."""
+        """Cinder's host connects to both arrays and copies all blocks."""
         second = self.use('b')
         volume = self.backend.migrate(self.filled(), second)
         self.assertEqual({}, self.array.leftovers())
@@ -144,7 +144,7 @@ class TestRetype(AttachedTest):
         self.assert_filled(self.attach(volume).path, 0, 1023)
 
     def test_in_use(self):
-        """Nova copies; data written after that is on the remaining volume."""
+        """Nova copies; later writes are on the volume that remains."""
         volume = self.attached()
         self.assertTrue(self.is_dedup(volume))
         self.backend.retype(volume, 'on-demand', **NODEDUP)

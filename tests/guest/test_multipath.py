@@ -32,12 +32,12 @@ class TestMultipath(base.GuestTest):
         self.attached = self.attach(self.volume, multipath=True)
 
     def states(self):
-        """Of the paths, as dm-multipath has them."""
+        """Return the states of the paths in dm-multipath, sorted."""
         return sorted(state[0] for state
                       in self.attached.disk.paths().values())
 
     def lost(self, number):
-        """One path leads nowhere, inside."""
+        """Lose one path within the context."""
         return self.transport.lost(self.array, number)
 
     def test_a_path_for_each_port(self):
@@ -50,7 +50,7 @@ class TestMultipath(base.GuestTest):
         self.assert_filled(self.attached.path, 0, 1023)
 
     def test_a_lost_path(self):
-        """Who writes does not notice, and the path comes back."""
+        """Writes continue, and the path is used again once it is back."""
         with load.Writer(self.attached.path).running() as writer:
             with self.lost(0):
                 node.wait_until(lambda: 'failed' in self.states(),
@@ -63,7 +63,7 @@ class TestMultipath(base.GuestTest):
         self.assertEqual(writer.written, load.check(self.attached.path))
 
     def test_extended_after_a_loss(self):
-        """All paths have the new size, also the one that was lost."""
+        """All paths have the new size, including the one that was lost."""
         self.fill(self.attached.path, 0)
         with self.lost(1):
             node.wait_until(lambda: 'failed' in self.states(),
@@ -79,25 +79,25 @@ class TestMultipath(base.GuestTest):
         self.assert_filled(self.attached.path, 0, 1, 2047)
 
 
-# Vendor and product, older to newer (VOL-15).
+# SCSI vendor and product of arrays, oldest first (VOL-15).
 PRODUCTS = ('KMNRIO K2', 'KMNRIO KDP', 'SILK KDP', 'SILK SDP')
 _BLOCK = pathlib.Path('/sys/block')
 _CONTROL_LUN = 255
 
 
 def scheduler(name):
-    """The I/O schedulers of a block device; that in brackets is used."""
+    """Return the I/O schedulers of a device; brackets mark the active one."""
     return (_BLOCK / name / 'queue/scheduler').read_text()
 
 
 def requests(name):
-    """How many reads and writes a path has served."""
+    """Return the number of reads and writes that a path has served."""
     counts = (_BLOCK / name / 'stat').read_text().split()
     return int(counts[0]) + int(counts[4])
 
 
 class TestProducts(base.GuestTest):
-    """Host settings of the product alone, and each of its names."""
+    """Host settings of the product only, with each of its SCSI names."""
 
     def setUp(self):
         super().setUp()
@@ -107,18 +107,18 @@ class TestProducts(base.GuestTest):
         self.attached = list(map(self.attach_product, PRODUCTS))
 
     def attach_product(self, product):
-        """A disk that has these names."""
+        """Attach a disk with this vendor and product."""
         self.array.control('PATCH', 'behaviors', scsi_product=product)
         return self.attach(self.backend.create_volume(1), multipath=True)
 
     def active(self):
-        """How many paths of each disk are active."""
+        """Return the number of active paths of each disk."""
         return [sum(state[0] == 'active'
                     for state in attached.disk.paths().values())
                 for attached in self.attached]
 
     def test_all_paths_at_work(self):
-        """VOL-15: one group of paths, and pulling one changes nothing."""
+        """VOL-15: one path group; writes continue when a path is lost."""
         for attached, product in zip(self.attached, PRODUCTS):
             self.check(attached, product)
         with contextlib.ExitStack() as stack:
@@ -136,12 +136,12 @@ class TestProducts(base.GuestTest):
             self.assertEqual(writer.written, load.check(attached.path))
 
     def go_on(self, writers):
-        """All of them write more."""
+        """Wait until all of them have written more."""
         for writer in writers:
             writer.wait_for_more(5)
 
     def check(self, attached, product):
-        """The settings are the product's, and each path carries I/O."""
+        """Check that the product's settings apply, and all paths carry I/O."""
         name = attached.path.removeprefix('/dev/')
         paths = attached.disk.paths()
         self.assertEqual(2, len(paths))
@@ -160,7 +160,7 @@ class TestProducts(base.GuestTest):
         self.check_schedulers(name, *paths)
 
     def check_schedulers(self, *names):
-        """The udev rule replaces another scheduler."""
+        """Check that the udev rule replaces another scheduler."""
         for name in names:
             (_BLOCK / name / 'queue/scheduler').write_text('mq-deadline')
             self.assertIn('[mq-deadline]', scheduler(name))
@@ -171,26 +171,26 @@ class TestProducts(base.GuestTest):
 
 
 class TestIdentity(base.GuestTest):
-    """What disks are known by."""
+    """The WWIDs of disks."""
 
     def wwid(self, attached):
-        """The WWID of a multipath device."""
+        """Return the WWID of a multipath device."""
         name = attached.path.removeprefix('/dev/')
         return (_BLOCK / name / 'dm/uuid').read_text().strip()
 
     def check_bytes(self, attached):
-        """Bytes come and go, whatever it is called."""
+        """Check that data can be written and read."""
         self.fill(attached.path, 0, 1023)
         self.assert_filled(attached.path, 0, 1023)
 
     def serial(self, volume):
-        """The scsi_sn of a volume."""
+        """Return the scsi_sn of a volume."""
         found, = [row for row in self.array.hits('volumes')
                   if row['name'].endswith(volume.id)]
         return found['scsi_sn']
 
     def test_eui_64(self):
-        """VOL-15: as a real array has it."""
+        """VOL-15: the form that real arrays use."""
         volume = self.backend.create_volume(1)
         attached = self.attach(volume, multipath=True)
         self.assertEqual(f'mpath-20024f400{self.serial(volume)}',
@@ -198,7 +198,7 @@ class TestIdentity(base.GuestTest):
         self.check_bytes(attached)
 
     def test_naa(self):
-        """The other form of a WWID, which the udev rule knows, too."""
+        """The other form of a WWID, which the udev rule matches, too."""
         with node.naa():
             attached = self.attach(self.backend.create_volume(1),
                                    multipath=True)
@@ -213,7 +213,7 @@ class TestIdentity(base.GuestTest):
 
 
 class TestControlLun(base.GuestTest):
-    """VOL-14: the array's own LUN, which is not used."""
+    """VOL-14: the array's own LUN, which hosts do not use."""
 
     def setUp(self):
         super().setUp()
@@ -221,7 +221,7 @@ class TestControlLun(base.GuestTest):
         self.addCleanup(self.forget)
 
     def forget(self):
-        """Leave the host without the disks that nobody detaches."""
+        """Remove the disks of the control LUN, which no detach removes."""
         self.array.control('PATCH', 'behaviors', control_lun=False)
         for name in self.control_disks():
             (_BLOCK / name / 'device/delete').write_text('1')
@@ -229,13 +229,13 @@ class TestControlLun(base.GuestTest):
             node.run('iscsiadm', '-m', 'node', '--logout')
 
     def control_disks(self):
-        """Names of the disks that are the array's own LUN."""
+        """Return the names of the disks of the array's own LUN."""
         return sorted(
             path.parts[3] for path in _BLOCK.glob('sd*/device')
             if path.resolve().name.endswith(f':{_CONTROL_LUN}'))
 
     def test_is_left_alone(self):
-        """It is a disk without a multipath device, and stays."""
+        """It is no part of a multipath device, and a detach leaves it."""
         first = self.attach(self.backend.create_volume(1), multipath=True)
         self.transport.scan()
         node.wait_until(lambda: len(self.control_disks()) >= 2,
@@ -258,7 +258,7 @@ class TestCheckHost(base.GuestTest):
     """The report of k2-admin on this host."""
 
     def check(self):
-        """Exit status, and pairs of subject and state."""
+        """Run check-host; return status and pairs of subject and state."""
         done = subprocess.run(
             [sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.admin',
              'check-host', '--json'], capture_output=True, text=True,
@@ -269,7 +269,7 @@ class TestCheckHost(base.GuestTest):
             for found in json.loads(done.stdout)['host']]
 
     def test_check_host(self):
-        """Well with the product's settings, and not without."""
+        """All is well with the product's settings, and not without them."""
         self.attach(self.backend.create_volume(1), multipath=True)
         status, found = self.check()
         self.assertEqual(4, found.count(('multipath', 'ok')), found)

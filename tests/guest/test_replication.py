@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The loss of an array, with the bytes on both."""
+"""Failover and failback, with the data on both arrays."""
 
 import contextlib
 import signal
@@ -31,16 +31,16 @@ class TestFailover(base.GuestTest):
             'driver_ssl_cert_path': base.authorities(),
             'replication_device': self.arrays[1].device(TARGET, RPO)}
         super().setUp()
-        # What Cinder has must be gone from both.
+        # The end of the test checks that both arrays are empty.
         self.used.append((self.backend, self.arrays[1]))
 
     def let_copy(self):
-        """A round of replication passes."""
+        """Let one round of replication pass."""
         for array in self.arrays:
             array.control('POST', 'clock', advance=RPO + 1)
 
     def protected(self):
-        """A volume, and its disk, with data that is on both arrays."""
+        """Create a volume with replicated data; return it and its disk."""
         volume = self.backend.create_volume(1, **REPLICATED)
         attached = self.attach(volume)
         self.fill(attached.path, 0, 1023)
@@ -48,7 +48,7 @@ class TestFailover(base.GuestTest):
         return volume, attached
 
     def failed_over(self, volume):
-        """The disk of a volume, from the other array, with that data."""
+        """Fail over; return the volume's disk from the other array."""
         self.backend.beat()
         service = self.backend.fail_over(TARGET)
         self.assertEqual('failed-over', service.replication_status)
@@ -58,7 +58,7 @@ class TestFailover(base.GuestTest):
         return there
 
     def failed_back(self, volume):
-        """The disk of a volume, from the first array again."""
+        """Fail back; return the volume's disk from the first array."""
         self.backend.beat()
         service = self.backend.fail_back()
         self.assertEqual('enabled', service.replication_status)
@@ -67,13 +67,13 @@ class TestFailover(base.GuestTest):
         return back
 
     def assert_on(self, array, attached):
-        """The disk is from this array, not from the other one."""
+        """Check that a disk is from this array, not from the other one."""
         self.assertTrue(self.transport.is_of(
             attached.row.connection_info, array))
 
     @contextlib.contextmanager
     def dead(self, array):
-        """An array is killed; it starts again at the end."""
+        """Kill an array; start it again at the end of the context."""
         self.transport.disconnect(array)
         array.stop(signal.SIGKILL)
         try:
@@ -94,7 +94,7 @@ class TestFailover(base.GuestTest):
         self.assert_bytes(disk.pattern('there'), back.path, 0)
 
     def test_dead_array(self):
-        """Copied data is on the other one; the rest is lost, as reported."""
+        """Replicated data is on the other array; later writes are lost."""
         volume, attached = self.protected()
         self.fill(attached.path, 1)
         attached.detach()

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How hosts reach an array: the same for tests, over iSCSI or FC.
+"""How hosts reach an array, with one interface for iSCSI and FC.
 
-K2_TRANSPORT in the environment names one: iscsi (default) or fc.
+The environment variable K2_TRANSPORT selects iscsi (default) or fc.
 """
 
 import contextlib
@@ -27,55 +27,55 @@ _OTHER_IQN = 'iqn.1993-08.org.debian:01:other'
 
 
 def _connector(**initiators):
-    """Another host's connector properties for Cinder."""
+    """Return the connector properties of another host."""
     return {'host': 'other', 'ip': '127.0.0.9', 'multipath': True,
             'os_type': 'linux', 'platform': 'x86_64',
             'do_local_attach': False, **initiators}
 
 
 class Iscsi:
-    """Portals are addresses of the loopback interface."""
+    """iSCSI; the portals are addresses of the loopback interface."""
 
     protocol = 'iscsi'
 
     def prepare(self):
-        """Do what comes before an array; nothing here."""
+        """Prepare for arrays; nothing for iSCSI."""
 
     def connect(self, array):
-        """Do what comes after an array has started; nothing here."""
+        """Connect hosts to an array that has started; nothing for iSCSI."""
 
     def disconnect(self, array):
-        """Do what comes before an array has gone; nothing here."""
+        """Disconnect hosts before an array ends; nothing for iSCSI."""
 
     def have_multipath(self, wanted):
-        """Make the compute node one that uses multipath, or not.
+        """Enable or disable multipath on the compute node.
 
-        Nothing here: without it, os-brick gives a disk one path.
+        Nothing to do for iSCSI: without multipath, os-brick connects one path.
         """
 
     def paths(self, array):
-        """What a disk has paths to."""
+        """Return the portals of an array: a disk has a path to each."""
         return [f'{portal}:3260' for portal in array.portals]
 
     def is_of(self, info, array):
-        """Whether an array gives what one attaches."""
+        """Return whether connection properties are of an array."""
         return info['target_iqn'] == array.iqn
 
     def used(self):
-        """To what the compute node has a path."""
+        """Return the portals to which the compute node has sessions."""
         return node.sessions()
 
     def scan(self):
-        """Have the compute node look for disks again."""
+        """Rescan for disks on the compute node."""
         node.run('iscsiadm', '-m', 'session', '--rescan')
 
     def has_disks(self, info):
-        """Whether what one attaches without multipath is all there."""
+        """Return whether all disks attached without multipath are there."""
         return True
 
     @contextlib.contextmanager
     def lost(self, array, number):
-        """Nothing comes through on one path, inside."""
+        """Lose one path to an array within the context."""
         route = ('blackhole', array.portals[number], 'table', 'local')
         node.run('ip', 'route', 'add', *route)
         try:
@@ -84,11 +84,11 @@ class Iscsi:
             node.run('ip', 'route', 'del', *route)
 
     def other(self, array):
-        """Another host: an initiator in user space."""
+        """Return another host: an initiator in user space."""
         return OtherIscsi(array, _OTHER_IQN)
 
     def wait_for_the_end(self):
-        """Raises NodeError if somebody stays logged in."""
+        """Wait until no session is left; raises NodeError if one stays."""
         node.wait_until(lambda: node.sessions() == [], 'the end of sessions')
 
 
@@ -96,25 +96,25 @@ class OtherIscsi(iscsi.Initiator):
     """A host in user space."""
 
     def connector(self):
-        """Its connector properties."""
+        """Return its connector properties."""
         return _connector(initiator=self.iqn)
 
     def paths(self, info):
-        """All paths to its attached disks."""
+        """Return all paths of an attachment of this host."""
         return iscsi.paths(info, self.iqn)
 
 
 class FibreChannel:
-    """Ports stay logged in; all have one in each fabric."""
+    """Fibre Channel; all machines have a port in each fabric, logged in."""
 
     protocol = 'fc'
 
     def prepare(self):
-        """Make the ports: the array's must be there when it starts."""
+        """Create all ports: an array's must exist when it starts."""
         fabric.start()
 
     def connect(self, array):
-        """Let hosts log in; the array forgets them again."""
+        """Let hosts log in, registered with the array only for that time."""
         rows = [array.call('POST', 'host_fc_ports', pwwn=name)
                 for machine in fabric.HOSTS for name in fabric.names(machine)]
         fabric.link(array.name)
@@ -122,15 +122,16 @@ class FibreChannel:
             array.call('DELETE', f'host_fc_ports/{row["id"]}')
 
     def disconnect(self, array):
-        """Take its links: hosts would wait for a target that is no more."""
+        """Set its links down, lest hosts wait for a target that is gone."""
         fabric.unlink(array.name)
 
     def have_multipath(self, wanted):
-        """Make the compute node one that uses multipath, or not.
+        """Enable or disable multipath on the compute node.
 
-        Without it, too, a disk has all paths. os-brick takes one of them, and
-        removes the disks without a look at maps: a map that multipathd has
-        made, and that something has open just then, would stay for ever.
+        A disk has all paths even without multipath. os-brick then uses one of
+        them and removes the disks without checking for maps: a map that
+        multipathd made and that is open at that moment would stay. So
+        multipathd must not run.
         """
         if wanted:
             node.multipathd.start()
@@ -138,32 +139,32 @@ class FibreChannel:
             node.multipathd.stop()
 
     def paths(self, array):
-        """What a disk has paths to."""
+        """Return the ports of an array: a disk has a path to each."""
         return fabric.names(array.name)
 
     def is_of(self, info, array):
-        """Whether an array gives what one attaches."""
+        """Return whether connection properties are of an array."""
         ports = {name.replace(':', '') for name in fabric.names(array.name)}
-        # os-brick finds disks also with half of what the second one says.
+        # os-brick finds disks even if initiator_target_map is incomplete.
         return all(set(named) == ports for named in (
             info['target_wwn'], *info['initiator_target_map'].values()))
 
     def used(self):
-        """To what the compute node has a path."""
+        """Return the array ports of the compute node's disks, sorted."""
         return sorted(map(fabric.target_of, fabric.disks('compute')))
 
     def scan(self):
-        """Have the compute node look for disks again."""
+        """Rescan for disks on the compute node."""
         fabric.scan('compute')
 
     def has_disks(self, info):
-        """Whether what one attaches without multipath is all there."""
+        """Return whether all disks attached without multipath are there."""
         return all(fabric.has_disk(name, info['target_lun'])
                    for name in info['target_wwn'])
 
     @contextlib.contextmanager
     def lost(self, array, number):
-        """Nothing comes through on one path, inside."""
+        """Lose one path of the compute node within the context."""
         ports = fabric.targets('compute', number)
         fabric.set_link('compute', number, 'down')
         try:
@@ -172,42 +173,42 @@ class FibreChannel:
             fabric.return_link('compute', number, ports)
 
     def other(self, array):
-        """Another host: further ports of the same kernel."""
+        """Return another host: further ports of the same kernel."""
         return OtherFibreChannel(array.name)
 
     def wait_for_the_end(self):
-        """Remove what the other host has left; the rest stays."""
+        """Remove the other host's disks; logins stay."""
         for address in fabric.disks('other'):
             fabric.forget(address)
 
 
 class OtherFibreChannel:
-    """A host of whose disks os-brick and multipathd know nothing."""
+    """A host whose disks os-brick and multipathd ignore."""
 
     def __init__(self, array):
         self._array = array
 
     def connector(self):
-        """Its connector properties."""
+        """Return its connector properties."""
         return _connector(wwpns=[name.replace(':', '')
                                  for name in fabric.names('other')])
 
     def paths(self, info):
-        """All paths to its attached disks."""
+        """Return all paths of an attachment of this host."""
         return [fabric.Path(self._array, number, info['target_lun'],
                             is_mapped=True) for number in fabric.FABRICS]
 
     def path(self, lun, portal=None):
-        """The first path to a LUN."""
+        """Return the first path to a LUN; ``portal`` is ignored."""
         return self.paths({'target_lun': lun})[0]
 
     def io(self, lun, *commands):
-        """Run commands of qemu-io, on a LUN that may not be mapped."""
+        """Run qemu-io commands on a LUN that may not be mapped."""
         path = dataclasses.replace(self.path(lun), is_mapped=False)
         return path.io(*commands)
 
     def luns(self):
-        """What it finds when it looks for all that there is."""
+        """Rescan all ports; return the addresses of disks, as one text."""
         fabric.scan('other')
         return ' '.join(fabric.disks('other'))
 

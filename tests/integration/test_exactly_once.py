@@ -12,10 +12,10 @@
 
 """Writes against the simulated array with faults.
 
-Whatever happens to the replies: when a write returns it was carried out
-once, and when it raises it was carried out once or not at all. The array
-may know X-K2-Sequence or ignore it (SEQ-1), show objects late (OBJ-6) and
-lose any reply, of a write or of a look.
+Whatever happens to the replies, a write that returns was carried out once, and
+a write that raises was carried out once or not at all. The array may support
+X-K2-Sequence or ignore it (SEQ-1), show objects late (OBJ-6) and lose the
+reply to any write or read.
 """
 
 import unittest
@@ -29,7 +29,7 @@ from tests.unit.rest import scripted
 
 GIB = 1048576
 COMMIT = st.sampled_from(['before', 'after'])
-# What a caller gets over by asking again, and what ends a call.
+# Faults that retries overcome, and faults that end a call.
 PASSING = st.one_of(
     st.fixed_dictionaries({
         'kind': st.just('busy'), 'code': st.sampled_from(
@@ -54,9 +54,9 @@ FATAL = st.one_of(
     st.fixed_dictionaries({
         'kind': st.just('status'), 'commit': st.just('after'),
         'status': st.sampled_from([429, 503])}))
-# Searches that have found something before: without them zero hits prove
-# nothing, neither to the client nor to these tests. And host groups have been
-# created before: two 5xx for a first try put it off.
+# Capabilities that are known to work. Otherwise zero hits of a search prove
+# nothing, neither to the client nor to these tests, and 5xx replies to the
+# creation of host groups block that call for a minute.
 KNOWN = ('searches:host_groups:name', 'searches:host_iqns:host',
          'creations:host_groups:name')
 LATE = st.integers(0, 4)
@@ -94,7 +94,10 @@ class Site:
             retention_policy=self.policy.ref, is_auto_deleteable=False)
 
     def trouble(self, faults, late=0, reads=()):
-        """From now on writes meet ``faults``, and reads ``reads``."""
+        """Add faults: ``faults`` for writes, ``reads`` for reads.
+
+        :param late: reads in which the next new object is not yet visible
+        """
         if late:
             self.array.control.add_fault(
                 kind='late', method='POST', times=1, reads=late)
@@ -107,7 +110,7 @@ class Site:
         self.array.control.clear_faults()
 
     def ids(self, resource, **key):
-        """The ids that exist once the late ones have shown, too."""
+        """Return the ids of all objects, once late ones are visible."""
         for _ in range(5):
             found = resource.search(**key)
         return [record.id for record in found]
@@ -174,7 +177,7 @@ CREATES = st.sampled_from([
 
 
 def _key_of(collection, fields):
-    """What to count the made objects by: all that the tests make new."""
+    """Return a search for the objects that these tests create."""
     if collection in ('host_iqns', 'host_fc_ports', 'mappings'):
         return {'host': fields['host']}
     key = 'short_name' if collection == 'snapshots' else 'name'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Over a real socket: trust, connections, and peers that misbehave."""
+"""The REST client over real sockets: TLS and connections."""
 
 import base64
 import contextlib
@@ -232,18 +232,18 @@ class ConnectionsTest(Case):
         self.assertEqual(1, wrap.call_count)
 
     def silent(self, host, port):
-        """An address that accepts no connection, and refuses none."""
+        """Let an address neither accept nor refuse connections."""
         listener = socket.create_server((host, port), backlog=0)
         self.addCleanup(listener.close)
         for _ in range(2):
-            # Those that wait to be accepted; there is no room for more.
+            # Pending connections fill the backlog, so no others are accepted.
             waiting = socket.socket()
             self.addCleanup(waiting.close)
             waiting.setblocking(False)
             waiting.connect_ex((host, port))
 
     def test_an_address_of_several_is_silent(self):
-        """The others have their part of the time; the name stays checked."""
+        """The next address has its share of the time; TLS checks the name."""
         port = self.serve().port
         self.silent('127.0.0.9', port)
         really = socket.getaddrinfo
@@ -319,9 +319,9 @@ class ConnectionsTest(Case):
 
 
 def _openssl_hash(name):
-    """The number under which OpenSSL finds an authority in a directory.
+    """Return the hash by which OpenSSL finds a CA in a directory.
 
-    It is made of the subject in lower case, without the outer header.
+    It hashes the subject in lower case, without the outer DER header.
     """
     lower = x509.Name([x509.NameAttribute(part.oid, part.value.lower())
                        for part in name])

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The REST client meets peers that are no array.
+"""The REST client connects to peers that are no array.
 
-On each release of OpenStack, since each brings another urllib3.
+These tests run with each release of OpenStack, as each has another urllib3.
 """
 
 import contextlib
@@ -123,7 +123,7 @@ class PeerTest(unittest.TestCase):
               b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
               b'HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n')
     def test_trickle(self, begin):
-        """The caller is not kept waiting, in whatever part of the reply."""
+        """The deadline applies, whichever part of the reply is slow."""
         def talk(peer):
             peer.sendall(begin)
             for _ in range(2000):

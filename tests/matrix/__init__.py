@@ -10,5 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver on arrays that lack one capability each: "make
-capability-matrix"."""
+"""The driver on arrays that lack one capability: make capability-matrix."""

@@ -68,7 +68,10 @@ class ForeignObjects:
                      for kind in ('-g', '-v', '-s'))
 
     def add_volume(self, *, plain: bool = False) -> Any:
-        """Create a volume in its own group; if not plain, maybe with more."""
+        """Create a volume in its own group.
+
+        :param plain: without the snapshot and mapping that it may have
+        """
         with self._at_work():
             return self._add_volume(plain)
 
@@ -100,7 +103,7 @@ class ForeignObjects:
                    volume={'ref': f'/volumes/{volume["id"]}'})
 
     def add_host(self, connector: dict[str, Any]) -> None:
-        """Create a host of Cinder's, as an administrator would."""
+        """Create a host with the initiators of one that Cinder uses."""
         with self._at_work():
             self._add_host(connector)
 
@@ -141,7 +144,7 @@ class ForeignObjects:
     # Invariants
 
     def changes(self) -> list[str]:
-        """Describe what has changed."""
+        """Return a description of each change to a foreign object."""
         found = []
         for resource, rows in self._objects.items():
             now = {row['id']: row for row in self._admin.list(resource)

@@ -60,7 +60,7 @@ class TestRun(unittest.TestCase):
 class TestSnapshots(unittest.TestCase):
 
     def rows(self, drawback='', **replaced):
-        """The rows, and what is printed beside them."""
+        """Return the rows, and what else is printed."""
         output = io.StringIO()
         measured = bench_snapshots.Measured(0.1, 0.3, 0.04, drawback)
         with mock.patch.multiple(

@@ -20,7 +20,7 @@ from benchmarks import chart
 
 
 def row(operation, ours, intree):
-    """A row of the figures."""
+    """Return a row of the figures."""
     return {'operation': operation, 'wall_ratio': intree / ours,
             'ours': {'calls': 2.0, 'wall': ours, 'in_flight': 20},
             'intree': {'calls': 2.5, 'wall': intree, 'in_flight': 1},

@@ -49,7 +49,7 @@ class CapabilityMatrixTest(testtools.TestCase):
             'matrix': content.text_content(json.dumps(ROW))}}
 
     def run_it(self) -> tuple[int, str]:
-        """The exit status and what was printed."""
+        """Return the exit status, and what was printed."""
         with contextlib.redirect_stdout(io.StringIO()) as printed, \
                 mock.patch.multiple(
                     run_tests, run_suite=lambda *_, **__: self.tally,

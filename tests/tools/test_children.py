@@ -33,7 +33,7 @@ print('started', flush=True)
 time.sleep(60)
 """
 
-# Starts a process of its own that writes to the pipe.
+# Starts a child process that writes to the pipe.
 SPAWNER = """
 import subprocess, sys, time
 subprocess.Popen(

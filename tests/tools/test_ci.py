@@ -149,18 +149,18 @@ class StagesTest(unittest.TestCase):
             self.assertEqual((1, most), (status, len(lines)), name)
 
     def releases(self, lines):
-        """The releases whose tests were run, in order."""
+        """Return the releases whose tests were run, in order."""
         return re.findall(r'^begin matrix SLICE=1 RELEASE=(.+)$',
                           '\n'.join(lines), re.MULTILINE)
 
     def test_every_older_release(self):
-        """Each in its turn is the first."""
+        """The commit decides which one is first."""
         *older, _ = (release.name for release in table.load())
         self.assertEqual([*older[1:], older[0]],
                          self.releases(self.run_it()[1]))
 
     def test_no_release_begins_late(self):
-        """The others are not affected, and what was left out is told."""
+        """Other stages are not affected, and omitted releases are reported."""
         self.assertEqual(4, len(self.releases(self.run_it(NOW='5199')[1])))
         for now, left_out, imported in (
                 ('5200', 'only imported', 4), ('5799', 'only imported', 4),
@@ -170,7 +170,7 @@ class StagesTest(unittest.TestCase):
             self.assertEqual([], self.releases(lines))
             self.assertEqual(imported, sum(line.startswith(
                 'begin matrix IMPORTS=1 RELEASE=20') for line in lines))
-            # Told where it happens, and at the end.
+            # Reported where it happens, and at the end.
             self.assertEqual(2, lines.count(
                 f'== 2024.1: {left_out}, for lack of time'))
             self.assertIn('begin tempest QUICK=1', lines)

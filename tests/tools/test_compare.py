@@ -32,7 +32,7 @@ def ref(path):
 
 
 def objects():
-    """An array that matches VOLUMES and SNAPSHOTS."""
+    """Return the objects of an array that match VOLUMES and SNAPSHOTS."""
     return copy.deepcopy({
         'volumes': [
             {'id': 1, 'name': 'CTRL', 'size': 51200, 'is_dedup': False,

@@ -30,7 +30,7 @@ from tools.releases import table
 class SourceTest(test_dist.FolderTestCase):
 
     def test_version(self):
-        """The changelog begins with the release to come."""
+        """The changelog begins with the next release."""
         setup = configparser.ConfigParser()
         setup.read(table.ROOT / 'setup.cfg')
         self.assertTrue((deb.OURS / 'changelog').read_text().startswith(

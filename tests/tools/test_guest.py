@@ -134,7 +134,7 @@ class GuestTest(GuestCase):
         self.assert_no_verdict(134, "the guest's kernel panicked: signal 6")
 
     def test_abort_when_it_is_switched_off(self):
-        """All has ended; only what nobody waits for is lost."""
+        """The command has ended by then, so its status counts."""
         down = 'echo "reboot: Power down" >&2; '
         self.kernel(VERDICT + down + 'kill -ABRT $$')
         self.assertEqual(0, self.run_guest())
@@ -286,7 +286,7 @@ class ScratchTest(unittest.TestCase):
         self.kernels = kernels.Kernels(self)
 
     def abandoned(self):
-        """The directory of an owner that was killed."""
+        """Return the directory of an owner that was killed."""
         with scratch.directory() as path:
             left = path.with_name(f'{path.name}-left')
             shutil.copytree(path, left)

@@ -202,7 +202,7 @@ class ShuffledTest(unittest.TestCase):
 class TriedInTimeTest(unittest.TestCase):
 
     def status(self, killed, tried, sample):
-        """The exit status, where so many of a sample were tried."""
+        """Return the exit status if this many of a sample were tried."""
         run = mock.create_autospec(mutation.Run, instance=True)
         run.verdicts.return_value = [('mutant', 'verdict')] * tried
         with mock.patch.object(mutation, 'report', autospec=True,
@@ -215,7 +215,7 @@ class TriedInTimeTest(unittest.TestCase):
         self.assertEqual(1, self.status(15, 20, 20))
 
     def test_a_part(self):
-        """Chance may have chosen those that survive."""
+        """The share may be lower by chance, but only by a margin."""
         self.assertEqual(0, self.status(15, 19, 400))
         self.assertEqual(1, self.status(11, 20, 400))
         self.assertEqual(1, self.status(140, 200, 400))

@@ -87,7 +87,7 @@ class InterpreterTest(unittest.TestCase):
         self.folder = pathlib.Path(directory.name)
 
     def program(self, place, name, version):
-        """A fake interpreter, or with version None a stub that fails."""
+        """Write a fake interpreter, or if version is None a failing stub."""
         path = self.folder / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('#!/bin/sh\n' + (
@@ -127,14 +127,14 @@ class ConstraintsTest(unittest.TestCase):
                 environments._constraints(OLDEST, lowest_ones)}
 
     def test_newer_tools_for_tests(self):
-        """The release's own testtools and setuptools do not constrain."""
+        """The release does not constrain testtools and setuptools."""
         names = self.names(False)
         self.assertLessEqual({'taskflow', 'urllib3', 'cinder', 'glance'},
                              names)
         self.assertTrue(names.isdisjoint({'testtools', 'setuptools'}))
 
     def test_packages_of_ubuntu(self):
-        """They have versions of their own, also Cinder."""
+        """The release does not constrain them, nor Cinder."""
         names = {environments._name(line) for line in
                  environments._constraints(OLDEST, False,
                                            table.ubuntu().versions)}
@@ -142,7 +142,7 @@ class ConstraintsTest(unittest.TestCase):
         self.assertLessEqual({'eventlet', 'glance', 'oslo-messaging'}, names)
 
     def test_lowest_versions(self):
-        """What the driver requires is not constrained, its Cinder is."""
+        """The driver's requirements are not constrained, but Cinder is."""
         names = self.names(True)
         self.assertTrue(names.isdisjoint({'urllib3', 'oslo-config'}))
         self.assertLessEqual({'eventlet', 'cinder'}, names)
@@ -189,7 +189,7 @@ class LowestTest(unittest.TestCase):
                       f'{table.ROOT}/k2-sim[test]')], run.mock_calls)
 
     def test_tests_of_k2_sim(self):
-        """With its programs, and all but those in a browser."""
+        """They use the programs of their environment, but no browser."""
         found = tally(5)
         with mock.patch.object(run_tests, 'run_command', autospec=True,
                                return_value=found) as run, \
@@ -270,7 +270,7 @@ class PageTest(unittest.TestCase):
 
 
 class HangingTest(unittest.TestCase):
-    """One release that hangs is a failure; the others are tested."""
+    """A release whose tests hang is a failure; the others are tested."""
 
     def setUp(self):
         super().setUp()

@@ -26,7 +26,7 @@ from tools.releases import table
 class SpecTest(test_dist.FolderTestCase):
 
     def test_version(self):
-        """The spec begins and ends with the release to come."""
+        """The spec begins and ends with the next release."""
         setup = configparser.ConfigParser()
         setup.read(table.ROOT / 'setup.cfg')
         version = setup['metadata']['version']

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The pictures of the documentation."""
+"""The suites of make e2e, and the pictures of the documentation."""
 
 import contextlib
 import io

@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class RunUnitTest(unittest.TestCase):
 
     def run_tests(self, **modules):
-        """Run modules in a folder of their own; status and output."""
+        """Run modules in a temporary folder; return the status and output."""
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
         folder = pathlib.Path(place.name, 'tests', 'unit')

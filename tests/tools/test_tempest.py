@@ -39,7 +39,7 @@ from tools.tempest import tempest
 
 
 def tally(passed=0, reasons=(), failed=()):
-    """Results of a run; shows nothing."""
+    """Return the results of a run, without printing failures."""
     found = run_tests.Tally()
     found.passed, found.reasons = passed, set(reasons)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -107,7 +107,7 @@ class InstallTest(unittest.TestCase):
 class RunTest(unittest.TestCase):
 
     def run_with(self, results):
-        """Results, and what is shown."""
+        """Return the results, and what is printed."""
         self.enterContext(mock.patch.object(
             run_tests, 'run_command', autospec=True, return_value=results))
         with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -173,7 +173,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(('x', True), self.chosen('--quick', 'x'))
 
     def chosen(self, *arguments):
-        """Which tests."""
+        """Return the tests to run, and whether --quick is set."""
         options = command.parse(arguments)
         return options.regex, options.quick
 
@@ -232,7 +232,7 @@ class LookAroundTest(unittest.TestCase):
 class NetworkTest(unittest.TestCase):
 
     def missing(self, outcome):
-        """The reason, where the trial has this outcome."""
+        """Return the reason if this program is run in place of unshare."""
         with mock.patch.object(network.os, 'geteuid', lambda: 0), \
                 mock.patch.object(network, 'namespace', lambda: [outcome]):
             return network.missing()

@@ -26,7 +26,7 @@ class UvTest(unittest.TestCase):
 
     def variables(self, **ours):
         """Return the environment of uv, with ours."""
-        # This name of pip's file means none.
+        # With this name, pip reads no configuration file.
         with mock.patch.dict('os.environ', {
                 'PIP_CONFIG_FILE': '/dev/null', **ours}, clear=True):
             return uv.variables()

@@ -16,7 +16,8 @@ import gc
 import os
 
 import hypothesis
-# Subscripts the standard queue, which eventlet's does not allow.
+# testtools subscripts the standard queue class, which is impossible with
+# eventlet's, so import it before the threads are patched.
 import testtools  # noqa: F401
 
 from tools.cloud import threads
@@ -35,7 +36,7 @@ gc.set_threshold(50_000, 20, 100)
 
 # Otherwise oslotest prints each request to an array.
 os.environ.setdefault('OS_DEBUG', 'WARNING')
-# No names are resolved, and the resolver of eventlet is slow to import.
+# The tests resolve no names, and eventlet's resolver is slow to import.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
-# Before a module creates locks.
+# Must run before any module creates a lock.
 threads.patch()

@@ -29,9 +29,10 @@ def on_request(method, path, *, act, sent=True, error=None, after=0):
 
     :param path: prefix of the path
     :param act: what someone else does at that time
-    :param sent: whether the array carries the request out before
+    :param sent: whether the array carries the request out before ``act``
     :param error: class of the error in place of the reply; None for none
-    :param after: number of such requests to leave alone before
+    :param after: how many such requests are left alone first
+    :raises AssertionError: no such request was sent, or ``act`` failed
     """
     send = transport.Transport.exchange
     acted, before = [], itertools.count()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes grow, with trouble at every single call."""
+"""Extending volumes, with faults at each call."""
 
 import ddt
 
@@ -45,7 +45,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
 
     @ddt.data('b', 'a')
     def test_an_array_that_wants_it_idle(self, letter):
-        """VOL-4 to the letter, on either array."""
+        """VOL-4 as written, on either array: the session must be idle."""
         getattr(self, letter).control.set_behaviors(grow_suspended=False)
         for _ in self.each(self.extend_more, kill='after'):
             self.extend(self.gib)
@@ -53,7 +53,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
 
     @ddt.data('before', 'after')
     def test_killed_where_the_array_grows_copies(self, when):
-        """VOL-4: the volume grows first."""
+        """VOL-4: the volume is extended first; the array extends the copy."""
         self.b.control.set_behaviors(grow_copies_at_start=True)
         for _ in self.each(self.extend_more, kill=when):
             self.extend(self.gib)
@@ -67,7 +67,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
                 self.assertIn(self.sizes(), [[self.gib] * 2,
                                              [self.gib - 1] * 2])
             else:
-                # Where no session can be read, its state is not known.
+                # If no session can be read, its state is unknown.
                 self.assertRegex(
                     str(error), 'is not replicated until it is extended'
                     '|GET /replication/sessions')

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""A failover, with trouble at every single call."""
+"""A failover, with faults at each call."""
 
 import ddt
 

@@ -27,7 +27,7 @@ from tests.unit.flows.replication.pair import leftovers
 
 @ddt.ddt
 class OwnPeerTest(pair.PairTest):
-    """REP-21: one array has both, and Cinder's may be the copy."""
+    """REP-21: one array has volume and copy; either may be Cinder's."""
 
     def build(self):
         super().build()
@@ -37,7 +37,7 @@ class OwnPeerTest(pair.PairTest):
             self.link, target_array=self.here, peer_address='a.example.org')
 
     def take_over(self):
-        """Cinder has failed over to the copy."""
+        """Fail over to the copy."""
         session = self.here.replication.find(pair.NAMES[1])
         self.here.replication.command(session.id, 'failed_over')
         self.swap()
@@ -73,19 +73,19 @@ class OwnPeerTest(pair.PairTest):
                               else (pair.VOLUME, pair.GROUP)))
 
     def test_the_copy_is_no_leftover(self):
-        """Cinder has it; the original would be made again beside it."""
+        """A new session is refused; the copy, which is Cinder's, stays."""
         self.end_after_takeover()
         self.assertRaises(rest.Refused, self.protect)
         self.assert_one(pair.COPY, pair.COPY_GROUP)
 
     def end_after_takeover(self):
-        """Only the copy is left; Cinder has it."""
+        """Fail over and end replication: only the copy is left."""
         self.protect()
         self.take_over()
         self.unprotect()
 
     def assert_in_the_way(self, error):
-        """The copy has the name that another one is to get."""
+        """Check the refusal of a new copy, whose name is in use."""
         raised = self.assertRaises(
             error, replication.protect, replication.SessionRequest(
                 self.link, 'ssn-9', self.group, 'ccg-9', self.members))
@@ -93,7 +93,7 @@ class OwnPeerTest(pair.PairTest):
         self.assert_one(pair.COPY, pair.COPY_GROUP)
 
     def add_fault(self, **fault):
-        """Let creations of a copy fail that are not carried out."""
+        """Let requests to create a copy fail without being carried out."""
         self.a.control.add_fault(
             method='POST', path='replication/peer_volumes', commit='before',
             **fault)
@@ -107,7 +107,7 @@ class OwnPeerTest(pair.PairTest):
               (rest.Unreachable, {'kind': 'reset'}))
     @ddt.unpack
     def test_the_copy_is_in_the_way_and_a_reply_is_lost(self, error, fault):
-        """That does not prove that this attempt created it."""
+        """A lost reply does not prove that this attempt created the copy."""
         self.end_after_takeover()
         self.add_fault(**fault)
         self.assert_in_the_way(error)

@@ -45,7 +45,7 @@ class ScaleTest(pair.PairTest):
         self.assertEqual(self.COUNT, sum(o.ok for o in outcomes.values()))
 
     def told_of(self, count):
-        """The log lines of a long failback of so many units."""
+        """Fail back so many units slowly; return the log lines on progress."""
         self.several(count)
         self.over()
         self.two.control.set_behaviors(snapshot_seconds=290.0)
@@ -56,7 +56,7 @@ class ScaleTest(pair.PairTest):
         return [line for line in logs.output if 'arrived' in line]
 
     def test_progress(self):
-        """It is logged at most once a minute."""
+        """Progress is logged at most once a minute."""
         told = self.told_of(2)
         self.assertIn('0 of 2 volumes or groups have arrived, not yet ',
                       told[0])
@@ -66,7 +66,7 @@ class ScaleTest(pair.PairTest):
         self.assertIn(len(told), range(4, 11))
 
     def test_progress_of_many(self):
-        """Some are named."""
+        """The log names some of the units."""
         told = self.told_of(5)[0]
         self.assertIn(' and 2 more.', told)
         self.assertEqual(3, sum(one.key in told for one in self.units))

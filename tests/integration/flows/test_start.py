@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Replication starts, with trouble at every single call."""
+"""Starting replication, with faults at each call."""
 
 import ddt
 

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Replication ends, with trouble at every single call."""
+"""Ending replication, with faults at each call."""
 
 from tests.unit.flows.replication import pair
 

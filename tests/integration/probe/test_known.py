@@ -27,9 +27,8 @@ from tests.integration.probe import test_probe
 _LOUD = ('400', '404', '405', '500', '501', 'drop')
 _LOST = ('500', '501', 'drop')
 _SILENT = ('no_hits', 'ignored')
-# What these arrays do in fact: a host goes with its initiators, a group is
-# not changed under its own id, read_only is not changed, no bulk, no move, no
-# change of a LUN.
+# What these arrays really do: delete a host with its initiators, and refuse a
+# PATCH with an id or of read_only, bulk calls, moves and changes of a LUN.
 _TRUE = {'HST-3'}
 _NOT_OFFERED = _TRUE | {'OBJ-11', 'VOL-9', 'VOL-12', 'MAP-9', 'BLK-1',
                         'BLK-3'}
@@ -41,10 +40,10 @@ CONTRADICTED = {
     '400': _NOT_OFFERED,
     # A PATCH of a snapshot is not found, or not allowed.
     '404': _NOT_OFFERED | {'SNP-10'}, '405': _NOT_OFFERED | {'SNP-10'},
-    # The reason of a server error is unknown.
+    # A server error says nothing about its reason.
     '500': _TRUE, '501': _TRUE, 'drop': _TRUE,
     'no_hits': _PASSED_OVER, 'ignored': _PASSED_OVER | {'QRY-2'}}
-# Confirmed by a refusal, which says nothing if the form is not known.
+# A refusal confirms these rules, unless the array refuses the request anyway.
 _BY_REFUSAL = ('VG-3', 'VG-4', 'VOL-10', 'VOL-13', 'RST-2', 'RST-3',
                'section 14: net_vlans', 'CLN-7', 'HST-5', 'HGR-1')
 
@@ -74,7 +73,7 @@ class KnownTest(test_probe.ProbeTest):
             self.assertEqual('confirmed', results[rule], rule)
 
     @ddt.data(
-        # The rule is about something else than what is refused.
+        # The rule is not about the request that is refused.
         (('GET * __sort',), 'section 2.5', 'confirmed'),
         (('GET * __limit',), 'section 2.5', 'not seen'),
         (('PATCH volume_groups/# quota',), 'VG-3', 'not seen'),
@@ -119,7 +118,7 @@ class KnownTest(test_probe.ProbeTest):
 
     @ddt.data(*CONTRADICTED)
     def test_the_driver_learns_the_same(self, way):
-        """Other requests, made for other reasons, on an equal array."""
+        """Using the driver on such an array leads to the same verdicts."""
         probed = self.probe(
             self.array(refuse_unlisted=way))['capabilities']
         learnt = self.learnt(self.array(refuse_unlisted=way))
@@ -127,11 +126,11 @@ class KnownTest(test_probe.ProbeTest):
         self.assertEqual({name: learnt[name] for name in both},
                          {name: probed[name] for name in both})
         self.assertLessEqual({'sequence'}, both)
-        # 5xx to what has no older form is no refusal before the third time.
+        # A 5xx to a request without a fallback counts from the third time.
         self.assertGreaterEqual(len(both), 3 if way in _LOST else 5, both)
 
     def learnt(self, sim):
-        """The verdicts of a driver that has used an array."""
+        """Return the verdicts of a driver that has used an array."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=test_probe._PASSWORD),
@@ -143,7 +142,7 @@ class KnownTest(test_probe.ProbeTest):
 
 
 def _use(k2, client):
-    """The driver's operations on volumes, snapshots, clones and hosts."""
+    """Run the driver's operations, and ignore refusals."""
     group = k2.volumes.create_group('cvg-1', True)
     volume = k2.volumes.create('cv-1', 1 << 20, group)
     snapshot = k2.snapshots.create('cs-1', objects.ArrayVolume(

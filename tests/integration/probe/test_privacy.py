@@ -23,7 +23,7 @@ from cinder_k2 import rest
 import k2_sim
 from tests.integration.probe import test_probe
 
-# Texts that an array could quote. A blank or a mark can be in a name.
+# Texts that an array could quote; names may have spaces or punctuation.
 QUOTED = ('erp-finance-01', 'Payroll Backup', 'oraclehost', 'jdoe',
           '10.20.30.41', 'fd00:aa::17', '50024f4001dcba98', '00042f77',
           'iqn.1998-01.com.acme:esx7', '1234567', 'swordfish-and-more',
@@ -75,7 +75,7 @@ class PrivacyTest(test_probe.ProbeTest):
                 *(hit['ip_address'] for hit in addresses)]
 
     def told(self, sim):
-        """All files of a probe, and its report."""
+        """Run a probe; return all it wrote as one text, and its report."""
         self.adapter = Telling(k2_sim.RequestsAdapter(sim))
         report = run.run(run.Target(rest.Settings(
             address='k2.example.org', login='admin',
@@ -97,7 +97,7 @@ class PrivacyTest(test_probe.ProbeTest):
         self.assertEqual([], [name for name in names
                               if name.lower() in told.lower()])
         self.assertIn('"', told)
-        # Words that all errors are made of are kept, and the statuses.
+        # Words that errors usually consist of are kept, and the status.
         self.assertIn(
             f'HTTP {"404" if way == "404" else "400"}: Volume <...> is '
             'mapped to', told)

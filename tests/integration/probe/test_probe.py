@@ -55,11 +55,11 @@ UNSEEN = {
     'grow_in_session': _REPLICATION,
     'grow_copies_at_start': _REPLICATION,
 }
-# More than a probe that writes sends, and how many of them are writes.
+# Limit of the requests of a probe with --write, and its number of writes.
 _REQUESTS = 550
 _WRITES = 210
 _YES, _NO = 'confirmed', 'contradicted'
-#: Behavior: its other value, the rule, its result before and then.
+#: By behavior: the other value, the rule, and its result without and with it.
 SEEN = {
     'thin_clones': (False, 'CLN-1', _YES, 'not seen'),
     'clones_movable': (True, 'CLN-7', _YES, _NO),
@@ -92,13 +92,13 @@ SEEN = {
     'unknown_fields': ('ignored', 'OBJ-12', _YES, _NO),
     'refuse_unlisted': ('400', 'BLK-1', _YES, _NO),
 }
-#: Those that need others, or show in what the probe says of the array.
+#: Behaviors with a test of their own, as they do not affect a single rule.
 _OTHERWISE = {'ignore_clone_fields', 'serve_any_state', 'rest_api_version',
               'state', 'degraded', 'page_size', 'full', 'scsi_product',
               'refuse_only'}
 
 
-#: What else must be, for a behavior to show, or for hosts to go.
+#: Other behaviors that must be set for one to show, or hosts to be deleted.
 _WITH = {'rate_limit': {'rate_burst': 1},
          'refuse_unlisted': {'delete_host_with_initiators': True}}
 
@@ -112,7 +112,11 @@ class Killed(BaseException):
 
 
 class Adapter(requests.adapters.BaseAdapter):
-    """Counts requests, and lets one fail, or all from one on."""
+    """Counts requests, and lets those fail that ``fails`` selects.
+
+    :param fails: called with the number of a request and the request; returns
+        how it fails, or an empty text
+    """
 
     def __init__(self, inner, fails=lambda n, request: ''):
         super().__init__()
@@ -167,7 +171,7 @@ class ProbeTest(base.BaseTestCase):
             f'{self.directory}/tokens', self.adapter, sim.clock), write)
 
     def client(self, sim):
-        """Another client of the array."""
+        """Return another client of the array."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
@@ -307,7 +311,7 @@ class RulesTest(ProbeTest):
             self.assertEqual('works', found['verdicts'][name]['state'], name)
 
     def test_capabilities_without_a_verdict(self):
-        """Each has a reason."""
+        """Each of them is reported with a reason."""
         reads = self.probe(self.array(), write=False)
         self.assertEqual('needs --write', reads['capabilities_not_seen'][
             'deletions:host_fc_ports'])
@@ -339,7 +343,7 @@ class RulesTest(ProbeTest):
             'deletions:host_fc_ports'))
 
     def test_what_is_on_the_array_tells_more(self):
-        """Searches and reads whose verdict needs an object of others."""
+        """Some searches and reads need a foreign object for a verdict."""
         sim = self.array()
         client = self.client(sim)
         host = client.hosts.create(name='theirs', type='Linux')
@@ -354,7 +358,7 @@ class RulesTest(ProbeTest):
     @ddt.data(('400', 'refused'), ('ignored', 'refused'), ('none', 'works'))
     @ddt.unpack
     def test_pages(self, way, state):
-        """Two volumes on one page are not taken for paging."""
+        """The probe does not take two volumes on one page for paging."""
         sim = self.array()
         client = self.client(sim)
         group = client.volume_groups.create(
@@ -373,8 +377,8 @@ class RulesTest(ProbeTest):
                                       'bulk:snapshots:create')])
 
 
-#: Rule, then a request of its check: method, path, body; and a reply that
-#: is not what the rule says.
+#: Rule; method, path and body pattern of a request of its check; and a reply
+#: that contradicts the rule.
 OTHERWISE = (
     ('VOL-9', 'PATCH', '/volumes/', '"volume_group"', 'refused'),
     ('MAP-9', 'PATCH', '/mappings/', '200', 'refused'),
@@ -395,14 +399,14 @@ OTHERWISE = (
     ('VCP-2', 'DELETE', '/vg_capacity_policies/', '', 'accepted'),
     ('HGR-1', 'DELETE', '/host_groups/', '', 'accepted'),
     ('INI-6', 'DELETE', '/host_iqns/', '', 'refused'))
-# How many such requests are carried out before, for other reasons.
+# How many such requests come before that one, for other checks.
 _BEFORE = {('SNP-2', 'POST'): 1, ('INI-3', 'POST'): 1, ('CHP-4', 'POST'): 1,
            ('CHP-4', 'DELETE'): 1, ('INI-6', 'DELETE'): 1}
 
 
 @ddt.ddt
 class ChecksTest(ProbeTest):
-    """What arrays could do that the simulated one never does."""
+    """Results for what the simulated array never does."""
 
     def test_as_the_rules_say(self):
         results = self.results(self.probe(self.array()))
@@ -431,7 +435,7 @@ class ChecksTest(ProbeTest):
               ('EVT-1', 'level', 'WARNING'))
     @ddt.unpack
     def test_fields(self, rule, field, value):
-        """What one kind of object shows is not what the rule says."""
+        """A field of one type of object contradicts the rule."""
         def change(name, found):
             if name != 'hits' or not isinstance(found, list):
                 return found
@@ -471,7 +475,7 @@ class ChecksTest(ProbeTest):
 
 
 def _text(request):
-    """The body of a request."""
+    """Return the body of a request."""
     body = request.body or b''
     return body if isinstance(body, str) else body.decode()
 
@@ -480,7 +484,7 @@ def _text(request):
 class SafetyTest(ProbeTest):
 
     def foreign(self, sim):
-        """Foreign objects, with names much like ours."""
+        """Create foreign objects with names similar to ours; return all."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
@@ -533,8 +537,8 @@ class SafetyTest(ProbeTest):
         self.probe(sim, fails=fails)
         self.assertEqual([], self.tokens())
 
-    # A step that no other number of requests divides; all of them take
-    # minutes.
+    # Failing every eleventh request, from each offset, reaches all requests:
+    # failing each of them in its own test takes minutes.
     @ddt.data(*((how, start) for how in ('lost', 'refused')
                 for start in range(1, 12)))
     @ddt.unpack
@@ -556,7 +560,7 @@ class SafetyTest(ProbeTest):
 
     @ddt.data(*(range(n, _WRITES + 1, 15) for n in range(15)))
     def test_a_probe_that_is_killed(self, numbers):
-        """After each of its writes: reads leave nothing to clean up."""
+        """It is killed after each write: reads leave nothing to clean up."""
         sim = self.array()
         before = self.foreign(sim)
         for number in numbers:
@@ -597,7 +601,7 @@ class SafetyTest(ProbeTest):
     @ddt.unpack
     def test_what_cannot_be_looked_for_is_not_taken_as_gone(
             self, resource, how):
-        """An array that fails to show them for a while, at the end."""
+        """An array that fails to list objects for a while, during cleanup."""
         sim = self.array()
         before = self.foreign(sim)
         deleting = []
@@ -615,7 +619,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual([], self.tokens())
 
     def test_a_token_of_an_earlier_version(self):
-        """It named no ports; all that it names is still removed."""
+        """Such a token has no FC ports; all that it names is removed."""
         sim = self.array()
         token = tokens.new(self.client(sim).system_state().system_id)
         self.client(sim).volume_groups.create(
@@ -629,7 +633,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual([], self.tokens())
 
     def test_what_goes_along_is_looked_at_again(self):
-        """An id of the probe's is foreign after a deletion."""
+        """An id of the probe becomes foreign when its object is deleted."""
         sim = self.array(reuse_ids=True)
         others = self.client(sim)
         writer = asking.Writer(self.client(sim), tokens.new('a'))
@@ -652,7 +656,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual('theirs', others.volume_groups.get(mine).name)
 
     def test_a_name_is_seen_right_before_a_removal(self):
-        """Of what one look has found some may go along with the first."""
+        """A deletion may remove other objects, and their ids be reused."""
         sim = self.array()
         seen = []
 
@@ -693,7 +697,7 @@ class SafetyTest(ProbeTest):
 
     @ddt.data('no_hits', 'ignored')
     def test_a_search_that_never_finds(self, way):
-        """A list that is cut off, and a condition that is not known."""
+        """The array ignores the condition and lists only one page."""
         sim = self.array()
         client = self.client(sim)
         for n in range(3):
@@ -721,7 +725,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual([], self.tokens())
 
     def test_an_array_that_keeps_what_was_made(self):
-        """It is named, and the next probe tries again."""
+        """The report names the object, and the next probe tries again."""
         sim = self.array()
         before = self.foreign(sim)
         report = self.probe(sim, fails=lambda n, request: (
@@ -755,7 +759,7 @@ class OddRepliesTest(ProbeTest):
     """Fields of unexpected types."""
 
     def odd(self, sim, change):
-        """A probe of an array that sends each field of a reply changed."""
+        """Probe an array whose replies have each field changed."""
         adapter = Adapter(k2_sim.RequestsAdapter(sim))
         send = adapter.send
 
@@ -784,7 +788,7 @@ class OddRepliesTest(ProbeTest):
 
     @ddt.data(None, 'x', 7, [], {'a': []})
     def test_other_fields(self, odd):
-        """Whatever a field has, the probe ends, and nothing stays."""
+        """Whatever the values of fields, the probe ends and leaves nothing."""
         sim = self.array()
         report = self.odd(sim, lambda name, value: value if name in (
             'id', 'name', 'short_name', 'iqn', 'ref', 'host', 'volume',
@@ -794,7 +798,7 @@ class OddRepliesTest(ProbeTest):
 
 
 def _each(value, change):
-    """A JSON value with each field changed."""
+    """Return a JSON value with each field changed."""
     if isinstance(value, list):
         return [_each(each, change) for each in value]
     if isinstance(value, dict):
@@ -827,7 +831,7 @@ class ErrorsTest(ProbeTest):
             self.probe(sim, write=False))['OBJ-2'])
 
     def test_the_role_of_management(self):
-        """What the role may not do is not seen, and nothing is left."""
+        """Rules that the role may not test are not seen; nothing is left."""
         self.role = 'mgmt-app'
         sim = self.array()
         results = self.results(self.probe(sim))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Hosts on a simulated array, for the tests of how they are found."""
+"""Test cases with hosts on a simulated array, to test how they are found."""
 
 from unittest import mock
 
@@ -51,8 +51,8 @@ class IscsiHostsTest(simulated.SimulatedTest):
 class UnsearchedTest(IscsiHostsTest):
     """Arrays that cannot search for initiators.
 
-    :ivar blind: they are not listed either
-    :ivar by_host: but those of a host are
+    :ivar blind: whether the array does not list all initiators, either
+    :ivar by_host: whether it lists the initiators of a given host
     """
 
     def setUp(self):
@@ -96,17 +96,17 @@ class FCHostsTest(simulated.SimulatedTest):
         return host.id
 
     def registered(self, *ports, name='node1', **more):
-        """A host that was registered when it connected with these WWPNs."""
+        """Create a host as attaching these WWPNs does; return its id."""
         return self.make(naming.host(name, ports), *ports, **more)
 
     def hosts_gone(self):
-        """Let no host be read by its id."""
+        """Answer each read of a host by its id with 404."""
         return mock.patch.object(
             self.client.hosts, 'get', autospec=True,
             side_effect=rest.NotFound('gone', mock.Mock(), status=404))
 
     def mapped_to_a_group(self, id):
-        """Show mappings to the host group of this id, and to nothing."""
+        """Show a mapping to the host group of this id, and one to nothing."""
         return mock.patch.object(
             self.client.mappings, 'some', autospec=True,
             return_value=([rest.Mapping(1, host, self.backing.mappable)

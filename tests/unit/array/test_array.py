@@ -26,7 +26,7 @@ class DeadlineTest(simulated.SimulatedTest):
         self.sim.control.add_fault(kind='hang', seconds=7200.0, times=9999)
 
     def spent(self, deadline):
-        """How long a call takes within a deadline until it fails."""
+        """Return the seconds after which a call within the deadline fails."""
         begin = self.clock.monotonic()
         with deadline:
             self.assertRaises(rest.RestError, self.array.volumes.find_group,

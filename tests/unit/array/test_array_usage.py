@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Usage of the array, whatever it answers."""
+"""Usage of the array, from valid and invalid replies."""
 
 import dataclasses
 import time
@@ -113,7 +113,7 @@ class UsageTest(simulated.SimulatedTest):
               {'kind': 'status', 'status': 500}, {'kind': 'reset'},
               {'kind': 'hang', 'seconds': 7200.0})
     def test_failing_requests_do_not_block_the_rest(self, fault):
-        """Their values are back once they can be read again."""
+        """Counts keep their last values; performance is None meanwhile."""
         before = self.read()
         for path in ('stats/system', 'volumes', 'snapshots', 'hosts'):
             self.control.add_fault(path=path, method='GET', **fault)
@@ -138,7 +138,7 @@ class UsageTest(simulated.SimulatedTest):
         self.assertEqual(1, self.read().hosts)
 
     def test_a_slow_moment_does_not_cost_figures(self):
-        """They are read a minute later."""
+        """The other figures are read with the next statistics."""
         self.control.set_performance(iops_avg=100)
         self.read()
         self.clock.advance(250)
@@ -156,7 +156,7 @@ class UsageTest(simulated.SimulatedTest):
     @ddt.data({'kind': 'hang', 'seconds': 7200.0}, {'kind': 'busy'},
               {'kind': 'status', 'status': 504})
     def test_an_array_that_is_too_busy_to_report_its_capacity(self, fault):
-        """The last one counts for two minutes and a half."""
+        """The last capacity is reported for another 150 seconds."""
         before = self.read()
         self.control.add_fault(path='system/capacity', method='GET',
                                times=9999, **fault)
@@ -174,7 +174,7 @@ class UsageTest(simulated.SimulatedTest):
         self.assertTrue(self.read().current)
 
     def test_last_moment_of_an_old_capacity(self):
-        """The retries of the first reading make the second one too late."""
+        """It counts for 150 s; after the retries of one read it is too old."""
         before = self.read().capacity
         self.control.add_fault(path='system/capacity', method='GET',
                                kind='busy', times=9999)
@@ -184,7 +184,7 @@ class UsageTest(simulated.SimulatedTest):
         self.assertRaises(rest.Busy, self.read)
 
     def test_state_beside_a_silent_capacity(self):
-        """Enough of the ten seconds is left for it."""
+        """Enough of the ten seconds is left to read the state."""
         before = self.read()
         self.control.set_behaviors(state='OFFLINE')
         self.control.add_fault(path='system/capacity', method='GET',
@@ -327,7 +327,10 @@ def capacity(**fields):
 
 
 def read_usage(*script):
-    """The usage of an array that sends these replies, then 403s."""
+    """Return the usage of an array with these replies, and the adapter.
+
+    All further requests get 403.
+    """
     client, adapter, _ = scripted.client(
         *script, *[scripted.refusal('no', 403)] * 20)
     return array_usage.UsageReader(client).read(), adapter
@@ -341,7 +344,7 @@ class PerPath(scripted.Adapter):
         self.answers = answers
 
     def send(self, request, **kwargs):
-        """Views and snapshots get the same reply."""
+        """Send the reply for the path; views and snapshots share one."""
         path = parse.urlsplit(request.url).path.removeprefix('/api/v2/')
         self.script = [scripted.Reply(200, self.answers[path])]
         return super().send(request, **kwargs)

@@ -46,7 +46,7 @@ class DeferredIdsTest(unittest.TestCase):
             deferred_deletion.DeferredIds.parse('very old, s7 sold x9 s v1a'))
 
     def test_snapshots_recorded_without_digests(self):
-        """OBJ-7: by an earlier version, which deferred only Cinder's."""
+        """OBJ-7: earlier versions deferred only snapshots of Cinder's."""
         ids = deferred_deletion.DeferredIds.parse('v6 s7')
         for id, name, named in ((7, 'cs-1', True), (7, 'cv-1', True),
                                 (7, 'theirs', False), (7, None, False),
@@ -194,7 +194,7 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         self.assertIn('cview-9', str(error))
 
     def test_refused_deletion_is_repeated_by_the_next_purge(self):
-        """The others are deleted."""
+        """The volume stays recorded until then."""
         self.defer()
         self.delete_clone()
         self.sim.control.add_fault(
@@ -210,7 +210,7 @@ class DeferredDeletionTest(simulated.SimulatedTest):
             self.array.deferred.purge(self.source.group))
 
     def hide_thin_clone(self):
-        """Hide a thin clone in the group of its source, and both."""
+        """Defer the deletion of a volume, and of a thin clone in its group."""
         self.array.snapshots.delete(self.view.view, self.view.group)
         clone = self.array.snapshots.create_thin_clone(
             'cv-3', self.snapshot, self.source.volume).id
@@ -229,7 +229,7 @@ class DeferredDeletionTest(simulated.SimulatedTest):
         self.assertEqual({'volume_groups': ['cvg-1']}, self.leftovers())
 
     def test_images_cannot_be_searched(self):
-        """Which volume is the clone is not known, so both stay."""
+        """It is not known which volume is the clone, so both stay."""
         self.hide_thin_clone()
         before = self.leftovers()
         with mock.patch.object(self.client.volsnaps, 'search', autospec=True,

@@ -37,13 +37,13 @@ class DeferredReportTest(simulated.SimulatedTest):
                               size=GIB, dedup=True)
 
     def hide(self, source):
-        """Hide a volume or view."""
+        """Defer the deletion of a volume or view."""
         self.array.deferred.defer_volume(source, deferred_deletion.Needs(
             self.array.volumes.group(source.group),
             self.array.snapshots.of_group(source.group)))
 
     def hide_snapshot(self):
-        """Hide the snapshot."""
+        """Defer the deletion of the snapshot."""
         self.array.deferred.defer_snapshot(
             self.snapshot,
             self.array.snapshots.of_group(self.snapshot.group))

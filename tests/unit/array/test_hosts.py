@@ -62,7 +62,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
         self.assertEqual({}, self.hosts.owners(self.sought()))
 
     def test_foreign_host_found_by_name(self):
-        """Its administrator has chosen its initiators."""
+        """It needs no initiators: its administrator has chosen them."""
         self.blind = True
         host = self.make('theirs')
         self.assertEqual(
@@ -72,7 +72,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
             self.sought(names=['theirs'])))
 
     def test_host_of_a_former_name(self):
-        """Only looked for to detach, or if the initiators are refused."""
+        """Looked for only to detach, or if the initiators are refused."""
         self.blind = True
         host = self.make(naming.host('former', [IQN]))
         sought = host_identity.Sought((IQN,), (self.name, 'theirs'),
@@ -80,11 +80,11 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
         self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
         self.assertEqual({host: {}}, self.hosts.owners(sought))
         self.assertEqual(host, self.hosts.locate_taken(sought).host)
-        # It is looked for at once from now on.
+        # From now on the host is found at once.
         self.assertEqual(host, self.hosts.locate(sought).host)
 
     def test_candidates_beside_an_empty_host(self):
-        """The array does not show that it has no initiators."""
+        """Initiators are not shown, so either host may be the one."""
         self.blind = True
         both = {self.make(self.name), self.make('theirs', IQN)}
         self.assertEqual(both, self.hosts.candidates(
@@ -109,7 +109,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
         self.assertIsNone(self.client.hosts.find(name=self.name))
 
     def test_clear_does_not_delete(self):
-        """One found by initiators, or whose deletion is refused."""
+        """One found by its initiators, or that the array does not delete."""
         for by_name, initiators in ((False, []), (True, [OTHER])):
             host = self.make(f'host{len(initiators)}', *initiators)
             found = self.found(host, (IQN,), by_name=by_name)

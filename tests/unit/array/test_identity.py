@@ -83,7 +83,7 @@ class VolumeTest(IdentityTest):
     @ddt.data((3, True, 4.0), (30, False, 10.0))
     @ddt.unpack
     def test_is_current_but_shows_late(self, seconds, current, passed):
-        """OBJ-6: at most ten seconds after it was made."""
+        """OBJ-6: a new object is waited for, but only for ten seconds."""
         self.sim.control.add_fault(kind='late', method='POST',
                                    path='volumes', seconds=seconds)
         made = self.array.volumes.create('cv-2', GIB, self.volume.group)
@@ -165,7 +165,7 @@ class ViewTest(IdentityTest):
 class SnapshotTest(IdentityTest):
 
     def found(self, **changes):
-        """Look it up in both ways, which must agree."""
+        """Look the snapshot up in both ways, which must agree."""
         stored = dataclasses.replace(self.snapshot, **changes)
         names = ['other', self.name]
         found = self.identity.snapshot(stored, names)
@@ -315,7 +315,7 @@ class AdoptedTest(IdentityTest):
             source=objects.SourceNames(volumes=('cv-2',))))
 
     def test_no_recorded_name(self):
-        """It is older than Cinder's row, so it is the managed one."""
+        """The snapshot is older than Cinder's row: it is the managed one."""
         stored = dataclasses.replace(self.snapshot, has_clones=True,
                                      since=self.time)
         self.assertEqual(

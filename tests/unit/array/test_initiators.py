@@ -25,7 +25,7 @@ PORTS = simulated_hosts.PORTS
 
 
 def records_of(test, kind=host_identity.IQN):
-    """The records of a test's array; what they learn is in test.known."""
+    """Return the initiator records of a test's array; sets test.known."""
     test.known = known_hosts.KnownHosts(test.client)
     return initiators.Initiators(test.client, kind, test.known)
 
@@ -140,7 +140,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual({IQN: record}, self.records.of_host(other))
 
     def test_release_of_another_hosts(self):
-        """OBJ-7: it stays."""
+        """OBJ-7: an initiator of another host is not released."""
         host = self.make('a', IQN)
         before = self.records.of_host(host)
         self.records.release(self.make('b'), IQN)
@@ -234,7 +234,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual([IQN], list(self.records.of_host(host)))
 
     def test_adopt_by_name_after_a_lost_reply(self):
-        """OBJ-7: the host may be another by then."""
+        """OBJ-7: the host's id may be another host's by then."""
         host = self.make('a')
         another = mock.Mock(side_effect=rest.OtherObject('another'))
         with mock.patch.object(
@@ -248,7 +248,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual({}, self.records.of_host(host))
 
     def test_host_that_was_given_initiators(self):
-        """Its name shows that it has them, until it is renamed."""
+        """It counts as having them as long as it keeps its name."""
         host = self.make(self.name)
         self.assertFalse(self.known.is_registered(self.known.get(host)))
         made = self.records.add(host, [IQN], self.fail)
@@ -282,7 +282,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertIn('never', verdict.words)
 
     def test_remove_after_a_lost_reply(self):
-        """OBJ-7: one that is another host's by now stays."""
+        """OBJ-7: an initiator that is another host's by now stays."""
         host, other = self.make('a', IQN), self.make('b')
         records = self.records.of_host(host)
 
@@ -295,7 +295,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual(records, self.records.of_host(other))
 
     def test_remove_where_no_record_can_be_verified(self):
-        """They stay, and a warning says so."""
+        """The initiators stay, and a warning says so."""
         host = self.make('a', IQN)
         records = self.records.of_host(host)
         with mock.patch.object(
@@ -309,7 +309,7 @@ class ChangeTest(simulated_hosts.IscsiHostsTest):
         self.assertEqual(records, self.records.of_host(host))
 
     def test_still_new(self):
-        """OBJ-7: the id in a reply counts unless it is another's record."""
+        """OBJ-7: the id in a reply counts unless another initiator has it."""
         host = self.make('a', IQN)
         shown = self.records.of_host(host)[IQN]
         foreign = self.client.host_iqns.create(iqn=OTHER).id

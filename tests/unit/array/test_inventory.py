@@ -129,7 +129,7 @@ class InventoryTest(WithVolumeTest):
         ({'replication_sessions': []}, False))
     @ddt.unpack
     def test_group_without_replication_fields(self, told, asked):
-        """Section 14: then the sessions are searched."""
+        """Section 14: the sessions are searched instead."""
         told = {'id': self.group.id, 'name': 'db', 'description': None,
                 'volumes_count': 1, **told}
         session = rest.ReplicationSession(1, 's')
@@ -215,18 +215,18 @@ class ReferenceTest(WithVolumeTest):
             retention_policy=policy.ref, is_auto_deleteable=False, **more)
 
     def volume_of(self, **reference):
-        """The volume of a reference, and how many calls that took."""
+        """Return the id of the referenced volume, and the number of calls."""
         self.sim.control.clear_journal()
         found = self.inventory.volume(inventory.Reference(**reference))
         return found.id, len(self.calls())
 
     def snapshot_of(self, **reference):
-        """The id of the snapshot of a reference from the group "db"."""
+        """Return the id of a snapshot, as referenced from the group "db"."""
         return self.inventory.snapshot(inventory.Reference(
             **reference), self.group.id).snapshot.id
 
     def refused(self, call, *args, **more):
-        """The reason why something is not manageable."""
+        """Return why a call considers an object not manageable."""
         return str(self.assertRaises(exceptions.NotManageable, call, *args,
                                      **more))
 
@@ -241,7 +241,7 @@ class ReferenceTest(WithVolumeTest):
                           self.refused(self.volume_of, **reference))
 
     def test_snapshot_is_no_volume(self):
-        """Only for a view it is said what can be done."""
+        """Only the error about a view says what can be done."""
         snapshot = self.take('s')
         self.take('w', snapshot.ref, is_exposable=True)
         self.assertIn('no such volume', self.refused(self.volume_of,
@@ -249,7 +249,7 @@ class ReferenceTest(WithVolumeTest):
         self.assertIn('w is a view', self.refused(self.volume_of, name='w'))
 
     def test_internal_volume(self):
-        """VOL-14, and volumes that the driver hides."""
+        """VOL-14, and volumes whose deletion is deferred."""
         self.client.volumes.create(name='cdel-7', size=GIB,
                                    volume_group=self.group.ref)
         for reference in ({'name': 'CTRL'}, {'name': 'cdel-7'}):
@@ -271,7 +271,7 @@ class ReferenceTest(WithVolumeTest):
             self.inventory.check_named, volume))
 
     def test_volume_was_renamed(self):
-        """OBJ-7: whether or not another one has its name."""
+        """OBJ-7: whether or not another volume has the name now."""
         self.client.volumes.update(self.volume.id, name='date')
         self.assert_changed(self.volume)
         self.client.volumes.create(name='data', size=GIB,
@@ -334,7 +334,7 @@ class ReferenceTest(WithVolumeTest):
 class ListTest(WithVolumeTest):
 
     def test_volumes(self):
-        """Without internal ones; with the hosts that each is mapped to."""
+        """Internal volumes are left out; the mappings of each are counted."""
         other = self.client.volumes.create(name='more', size=GIB,
                                            volume_group=self.group.ref)
         self.client.volumes.create(name='cdel-7', size=GIB,
@@ -479,7 +479,7 @@ class AdoptTest(WithVolumeTest):
         self.assertEqual((before[0], None), self.descriptions())
 
     def test_without_original_names(self):
-        """Nothing is changed, nor where the objects are gone."""
+        """Nothing is changed; missing objects are not an error."""
         self.sim.control.clear_journal()
         for names in (('data', 'db'), ('gone', 'gone-too')):
             self.array.original_names.restore(*names)

@@ -29,7 +29,7 @@ class KnownHostsTest(simulated.SimulatedTest):
         self.assertEqual([f'GET hosts/{self.host}'], self.calls())
 
     def test_read_shows_the_present_name(self):
-        """It is what is known from then on."""
+        """The name that was read replaces the cached one."""
         self.known.get(self.host)
         self.client.hosts.update(self.host, name='b')
         self.assertEqual('a', self.known.get(self.host).name)

@@ -62,7 +62,7 @@ class MappingsTest(simulated.SimulatedTest):
             lasting=True)
 
     def another_client(self):
-        """A client of someone else, whose replies are never lost."""
+        """Return another client of the array, which loses no replies."""
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password='admin'),
@@ -82,7 +82,7 @@ class MapTest(MappingsTest):
         self.assertEqual(['POST mappings'], self.calls())
 
     def test_existing_mapping(self):
-        """MAP-8: not that of another host or of another volume."""
+        """MAP-8: its LUN is found, not that of another host or volume."""
         second = self.make('second')
         self.mappings.map(self.volume, self.other)
         self.mappings.map(second, self.host)
@@ -197,7 +197,7 @@ class UnmapTest(MappingsTest):
                 for each in self.client.mappings.search()}
 
     def some(self, *replies):
-        """Have the array show these in turn, then repeat the last ones."""
+        """Have the array list these in turn, and the last ones repeatedly."""
         *first, last = replies
         return mock.patch.object(
             self.client.mappings, 'some', autospec=True,
@@ -231,7 +231,7 @@ class UnmapTest(MappingsTest):
         self.assertEqual(3, len(self.left()))
 
     def test_concurrent_unmapping(self):
-        """If shared, the remaining mappings are read at the end."""
+        """With ``shared``, the remaining mappings are read after the unmap."""
         delete = self.client.mappings.delete
 
         def meanwhile(id, **identity):
@@ -275,7 +275,7 @@ class UnmapTest(MappingsTest):
                              self.mappings.unmap(self.volume, self.host))
 
     def test_another_mapping_without_fields(self):
-        """The list is read again: it may have been removed with the first."""
+        """The list is read again: that mapping may be gone like the first."""
         found, = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some(([found, rest.Mapping(id=999)], True), ([], True)):
             self.assertEqual(mappings.Unmapped(found=True, busy=False),
@@ -394,7 +394,7 @@ class ManyTest(MappingsTest):
                 self.volume.mappable, self.third.mappable)])
 
     def test_volume_of_a_mapping_is_not_shown(self):
-        """It can only be the one that was searched for, if it is one."""
+        """It is the volume that was searched for, if that was only one."""
         for others, shown in (((), self.volume.mappable),
                               ((self.third.mappable,), None)):
             with mock.patch.object(
@@ -437,7 +437,7 @@ class ManyTest(MappingsTest):
         self.assertTrue(self.mappings.is_mapped(self.host))
 
     def test_by_host(self):
-        """Mappings of host groups are deleted, or kept."""
+        """Mappings of host groups are deleted, unless they are to be kept."""
         group = self.client.host_groups.create(name='cluster')
         self.client.mappings.create(host=group.ref,
                                     volume=self.third.mappable)

@@ -58,7 +58,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
         self.assertEqual(self.found(host, (IQN,)), self.locate(sought))
 
     def test_our_host_may_lack_initiators(self):
-        """Until a volume is mapped, which is the last step."""
+        """Until a volume is mapped, the last step, it counts as incomplete."""
         self.blind = True
         host = self.make(self.name)
         self.assertEqual(self.found(host, (IQN,), by_name=True),
@@ -73,7 +73,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
             self.assertEqual(calls, len(self.calls()), self.calls())
 
     def test_host_that_was_found_is_known(self):
-        """It is not read again for what follows."""
+        """Later lookups of the host send no request."""
         self.blind = True
         host = self.make(self.name)
         self.locate(self.sought())
@@ -107,7 +107,7 @@ class ByNameTest(simulated_hosts.UnsearchedTest):
         self.assertEqual([], list(self.named.candidates(sought, [])))
 
     def test_owners_beside_an_empty_host(self):
-        """A killed service left it; the next one has the initiators."""
+        """A killed service left the empty one; the other has initiators."""
         self.blind = self.by_host = True
         empty = self.make(self.name)
         host = self.make('theirs', IQN)
@@ -148,7 +148,7 @@ class SimilarNameTest(simulated_hosts.FCHostsTest):
         self.named = named_hosts.NamedHosts(self.client, self.records, known)
 
     def test_host_registered_with_more_wwpns(self):
-        """It is known by that name afterwards."""
+        """Afterwards the host is found without a call."""
         host = self.registered(*PORTS[:2])
         self.registered(PORTS[2], name='node2')
         sought = self.sought(*PORTS[1:3])

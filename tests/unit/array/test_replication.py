@@ -88,7 +88,7 @@ class SessionTest(unittest.TestCase):
               (None, None, True), (202, 1, False), (201, 2, False))
     @ddt.unpack
     def test_is_half_of(self, seen_here, seen_there, expected):
-        """As far as the two sessions show it."""
+        """A peer session that is not shown does not count against it."""
         here = session(1, peer_session=seen_here)
         there = session(201, peer_session=seen_there)
         self.assertIs(expected, here.is_half_of(there))
@@ -321,7 +321,7 @@ class ReadTest(Case):
             self.array.query(n)['name__prefix'] for n in range(2)])
 
     def test_few_names_are_searched_for(self):
-        """Above 200 all names of their kind are read."""
+        """Of more than 200, all sessions with their prefixes are read."""
         for number, field in ((200, 'name__in'), (201, 'name__prefix')):
             self.make(*[scripted.hits()] * 2)
             self.replication.find_many([f'ssn-{n}' for n in range(number)])
@@ -451,7 +451,7 @@ class CopyTest(Case):
         self.assertFalse(self.replication.grows_copies)
 
     def test_grow(self):
-        """VOL-4: whether the array does so is known from then on."""
+        """VOL-4: a copy known to be too small that was grown shows it."""
         grown = scripted.Reply(200, {**self.RAW, 'size': 6})
         self.make(grown, grown, grown)
         for size, known in ((None, False), (5, True), (None, True)):
@@ -665,7 +665,7 @@ class SnapshotTest(Case):
                          self.array.body(1))
 
     def test_snapshots_beside_those_of_replication(self):
-        """And views of these, by name if they show one."""
+        """And views of replication snapshots, by name if one is shown."""
         def snapshot(id, **fields):
             return {'id': id, 'volume_group': {'ref': '/volume_groups/8'},
                     'source': {'ref': '/volume_groups/8'}, **fields}

@@ -163,7 +163,7 @@ class LifeCycleTest(PairTest):
             self.here.replication.peer('192.0.2.9', 'sim-k2-b'))
 
     def test_peer_that_is_not_read_by_its_id(self):
-        """It is searched for by the address that it was found by."""
+        """It is searched for by its address instead."""
         peer = self.here.replication.peer(HOSTS[1], 'b')
         self.a.control.set_behaviors(
             refuse_unlisted='400',
@@ -306,7 +306,7 @@ class ManyTest(PairTest):
         ('known', 'learnt', 'refused'), lost.KINDS, (True, False)))
     @ddt.unpack
     def test_lost_reply_and_reused_id(self, bulk, error, sent):
-        """OBJ-7: it is not changed, but reported; the others are repeated."""
+        """OBJ-7: that session gets no command; the others get it again."""
         name = 'bulk:replication/sessions:update'
         known = self.there._client.capabilities
         if bulk != 'known':

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Restores that the array may not carry out, or only later."""
+"""Restores that the array refuses, ignores or carries out late."""
 
 import time
 from unittest import mock
@@ -137,7 +137,7 @@ class RestoreTest(simulated.SimulatedTest):
                                 300 if known else 60)
 
     def test_lost_request_and_reused_id(self):
-        """That group is not restored, and nothing is copied."""
+        """The group that has the id now is not restored; nothing is copied."""
         def renamed():
             self.client.volume_groups.update(self.group.id, name='theirs')
         with lost.on_request('PATCH', '/volume_groups', act=renamed,
@@ -155,7 +155,7 @@ class RestoreTest(simulated.SimulatedTest):
             'PATCH volume_groups/# last_restored_from'])
 
     def refused(self):
-        """How long a restore takes until it is refused."""
+        """Return the seconds after which a restore is refused."""
         begin = self.clock.monotonic()
         self.assertRaises(rest.Refused, self.restore)
         return self.clock.monotonic() - begin

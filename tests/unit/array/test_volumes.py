@@ -110,7 +110,7 @@ class MappedTest(recorded.RecordedTest):
 
 
 class FindTest(recorded.RecordedTest):
-    """By name, where no ids are known."""
+    """Volumes are found by name where no ids are known."""
 
     def setUp(self):
         super().setUp()

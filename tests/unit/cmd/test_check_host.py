@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""k2-admin check-host, on a directory as root and with fake programs."""
+"""k2-admin check-host, with fake programs and a fake root directory."""
 
 import contextlib
 import io
@@ -281,7 +281,7 @@ devices {
         self.assertIn('systemctl enable --now multipathd', found[0][1])
 
     def test_socket_activated_service(self):
-        """iscsid is one on Debian."""
+        """On Debian, iscsid is started by its socket."""
         self.program('systemctl', '[ "$1" = is-enabled ] && '
                      'printf "disabled\\nenabled\\n" || '
                      'printf "inactive\\nactive\\n"')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a command says while it waits for arrays."""
+"""Progress messages of a command that waits for arrays."""
 
 from concurrent import futures
 from unittest import mock
@@ -23,7 +23,10 @@ from cinder_k2.cmd import progress
 class ProgressTest(testtools.TestCase):
 
     def wait(self, **arrays):
-        """What is said until all are done; each is done when it was named."""
+        """Return the messages until all are done; each message ends one.
+
+        :param arrays: whether the array of this name is done from the start
+        """
         pending = {futures.Future(): name for name in arrays}
         for one, name in pending.items():
             if arrays[name]:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Driver modules that import Cinder; its thread backend is set first."""
+"""Tests of the driver; Cinder's thread backend is set before its import."""
 
 from tools.cloud import threads
 

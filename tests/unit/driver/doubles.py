@@ -168,7 +168,7 @@ class Call:
 
 
 class Log:
-    """The calls of a test, including those of attributes with no double."""
+    """The calls of a test; any attribute is a function that is recorded."""
 
     def __init__(self):
         self.mock_calls = []
@@ -220,7 +220,7 @@ class TestCase(unittest.TestCase):
         return Double(self.log, name, spec)
 
     def function(self, module, name, label=None):
-        """Replace a function by a double, and return that."""
+        """Replace a function by a double, and return the double."""
         made = Call(self.log, label or name,
                     _signature(_original(module, name)))
         self.replace(module, name, made)

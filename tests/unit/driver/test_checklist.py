@@ -305,7 +305,7 @@ class OptionsTest(unittest.TestCase):
 class CodeTest(unittest.TestCase):
 
     def test_licence(self):
-        """Every file has the licence, none the Foundation's copyright."""
+        """Every file has the license, none the Foundation's copyright."""
         for path in sorted(ROOT.glob('[ckt]*/**/*.py')):
             if '.venv' in path.parts or not path.read_text().strip():
                 continue
@@ -420,7 +420,7 @@ class CodeTest(unittest.TestCase):
                 & {_spelt(r) for r in required}, name)
 
     def test_licences_of_libraries(self):
-        """Every library has a licence approved by the OSI."""
+        """Every library has a license approved by the OSI."""
         for line in (ROOT / 'requirements.txt').read_text().splitlines():
             if line and not line.startswith('#'):
                 self.assertRegex(line, '# (Apache-2.0|BSD|MIT)$')

@@ -112,7 +112,7 @@ class LockTest(unittest.TestCase):
                          self.log.mock_calls)
 
     def test_host_that_another_service_maps_to(self):
-        """It is waited for if nobody else may use the host."""
+        """The operation waits for it, as nobody else may use the host."""
         self.log.acquire.side_effect = [True, False]
         with self.assertRaisesRegex(exceptions.LockTimeout, 'Waited 5 sec'):
             with locks.host('sys', ['a'], 5.0):
@@ -229,7 +229,7 @@ class LockTest(unittest.TestCase):
         self.assertFalse(self.log.release.called)
 
     def test_driver_of_tooz_with_errors_of_its_own(self):
-        """That of etcd repeats its request until the time is up."""
+        """The driver for etcd repeats its requests until the timeout."""
         def wait(name, timeout):
             time.sleep(0.01)
             raise KeyError('RetryError')

@@ -101,7 +101,7 @@ class StatisticsTest(Case):
         self.home.reconciliation.run.assert_not_called()
 
     def test_an_array_that_is_always_slow(self):
-        """What must be done is done nevertheless."""
+        """One array is reconciled, and replication checked, nevertheless."""
         self.configure(moon=self.moon)
         now = [0.0]
 
@@ -116,7 +116,7 @@ class StatisticsTest(Case):
     @ddt.data((1.4, 2, True), (1.5, 2, False), (3.0, 1, False))
     @ddt.unpack
     def test_reconciliation_takes_long(self, seconds, arrays, watched):
-        """Other arrays, and replication, are looked at the next time."""
+        """Other arrays, and replication, wait for the next statistics."""
         self.configure(moon=self.moon)
         now = [0.0]
 

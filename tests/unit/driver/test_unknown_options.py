@@ -40,7 +40,11 @@ class UnknownOptionsTest(base.BaseTestCase):
         self.section = f'unknown-{next(_numbers)}'
 
     def texts(self, *lines, more='', is_registered=True):
-        """What is said of a section; ``more`` is in a file of a directory."""
+        """Return the warnings about a section with these lines.
+
+        :param more: more lines of the section, in a file of cinder.conf.d
+        :param is_registered: whether the options of the section are registered
+        """
         file = self.folder / 'cinder.conf'
         file.write_text('\n'.join(['[DEFAULT]', 'debug = True',
                                    f'[{self.section}]', *lines]))
@@ -84,7 +88,7 @@ class UnknownOptionsTest(base.BaseTestCase):
                          [text.split()[1] for text in texts])
 
     def test_section_in_other_capitals(self):
-        """oslo.config finds it."""
+        """oslo.config finds the section nevertheless."""
         self.section = f'K2-{next(_numbers)}'
         text, = self.texts('zebra = 1')
         self.assertIn('zebra', text)

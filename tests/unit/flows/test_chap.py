@@ -111,7 +111,7 @@ class GuardTest(simulated.SimulatedTest):
                          set(self.calls()))
 
     def test_known_host_gets_a_profile(self):
-        """It is claimed before, since others may log in without CHAP."""
+        """The host is claimed first, since others may log in without CHAP."""
         host = self.client.hosts.create(name='admins', type='Linux')
         self.client.host_iqns.create(iqn=IQN, host=host.ref)
         hold = mock.Mock(spec_set=['claim', 'share', 'is_alone'])
@@ -124,7 +124,7 @@ class GuardTest(simulated.SimulatedTest):
                          hold.mock_calls)
 
     def test_known_host_that_is_shared(self):
-        """Nothing is written until this operation has it alone."""
+        """Nothing is written until this operation has the host alone."""
         host = self.client.hosts.create(name='admins', type='Linux')
         self.client.host_iqns.create(iqn=IQN, host=host.ref)
         hold = mock.Mock(spec_set=['claim', 'share'])

@@ -130,7 +130,7 @@ class ThinTest(ClonesTest):
         self.assertEqual(self.before, self.leftovers())
 
     def test_larger_clone_than_the_quota_of_its_source(self):
-        """It grows in the group of its source; the strategy is not blamed."""
+        """It grows in the group of its source; thin clones are still tried."""
         self.client.volume_groups.update(self.source.group, quota=2 * GIB)
         error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   'thin', size=3 * GIB)
@@ -141,7 +141,7 @@ class ThinTest(ClonesTest):
         self.assertIsNone(self.clone().view)
 
     def test_source_without_clones(self):
-        """It is called once nothing new needs a group, and only then."""
+        """Its group is purged only if the hidden snapshot is deleted again."""
         left = []
         self.cloner = clones.Cloner(self.array, self.copied.append, self.hold,
                                     left.append)

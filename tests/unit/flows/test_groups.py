@@ -87,7 +87,8 @@ class RegroupTest(simulated.SimulatedTest):
             except (rest.RestError, exceptions.GroupNotSupported):
                 self.assertEqual(self.before, self.places())
             else:
-                # Beyond the last call, or it was repeated.
+                # The fault was due after the last call, or the call was
+                # repeated.
                 self.assertTrue(fault.triggered == 0 or status == 500)
                 self.sim.control.clear_faults()
                 self.regroup([dataclasses.replace(

@@ -58,7 +58,7 @@ class HostIdsTest(simulated.SimulatedTest):
         self.theirs = {}
 
     def verify_volume(self):
-        """By name, as the driver does."""
+        """Look the volume up by its name, as the driver does."""
         if self.array.identity.volume(self.backing, ['v']) is None:
             raise exceptions.ObjectMissing('v')
 
@@ -139,7 +139,7 @@ class HostIdsTest(simulated.SimulatedTest):
         self.note_theirs(mainframe)
 
     def note_theirs(self, mainframe):
-        """Only initiators of this host count as foreign."""
+        """Count the initiators of this host, and no others, as foreign."""
         self.mainframe = mainframe
         self.theirs = self.of_mainframe()
 
@@ -508,7 +508,7 @@ class RemoveTest(HostIdsTest):
     @ddt.unpack
     def test_no_reply_about_the_host_and_its_initiators(self, resource, sent,
                                                         bare, error):
-        """HST-3: deleting both at once is being tried."""
+        """HST-3: the driver tries to delete both at once."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
@@ -599,7 +599,7 @@ class RemoveTest(HostIdsTest):
 
     @ddt.data(*KINDS)
     def test_initiators_are_not_shown(self, resource):
-        """None is deleted again; the host is deleted with them."""
+        """No deletion is repeated; the host is deleted with its initiators."""
         self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
@@ -649,7 +649,7 @@ class UndoTest(HostIdsTest):
     @ddt.data(*itertools.product(KINDS, (rest.Forbidden, *lost.KINDS)))
     @ddt.unpack
     def test_a_mapping_of_another_host(self, resource, error):
-        """It has reused the id, and has the same volume."""
+        """Another host has reused the id, and has the same volume."""
         def act():
             self.take_ids(bare=True)
             self.client.mappings.create(
@@ -700,7 +700,7 @@ class UndoTest(HostIdsTest):
 
     @ddt.data(*KINDS)
     def test_initiators_never_show(self, resource):
-        """But it deletes them."""
+        """The array does not show initiators, but deletes them."""
         self.use(resource)
         self.sim.control.set_behaviors(refuse_unlisted='400', refuse_only=[
             f'GET {resource}', *(f'GET {resource} {condition}' for condition

@@ -259,7 +259,7 @@ class HostsTest(HostsBase):
 
 @ddt.ddt
 class SharedRegistrationTest(HostsBase):
-    """Others wait for the host that is registered, and use it, too."""
+    """A new host is shared with the operations that wait for it."""
 
     def setUp(self):
         super().setUp()
@@ -281,7 +281,7 @@ class SharedRegistrationTest(HostsBase):
         self.assert_registered(self.when_shared)
 
     def test_host_stays_when_mapping_fails(self):
-        """What may have been mapped is unmapped."""
+        """The mapping, which may have been created, is removed."""
         def fail(*args, **how):
             send(*args, **how)
             raise rest.Unreachable('no reply')
@@ -302,7 +302,7 @@ class SharedRegistrationTest(HostsBase):
         self.assertEqual(1, fault.triggered)
 
     def test_host_that_others_cannot_find_is_shared_after_mapping(self):
-        """They find it by its name, and it is not known to be complete."""
+        """By its name alone it counts as incomplete until it is mapped."""
         registry = self.array.iscsi_hosts
         with mock.patch.object(registry.records, 'search', autospec=True,
                                return_value=None):
@@ -319,7 +319,7 @@ class SharedRegistrationTest(HostsBase):
         self.assertEqual(1, len(self.when_shared['mappings']))
 
     def test_host_that_gets_a_port_is_shared_after_mapping(self):
-        """A failed attach does not leave it another's port."""
+        """A failed attach must not leave the port on a foreign host."""
         host = self.client.hosts.create(name='admins', type='Linux')
         self.client.host_fc_ports.create(pwwn=PORTS[0], host=host.ref)
         self.attach(self.array.fc_hosts, PORTS, hold=self.hold)
@@ -338,9 +338,9 @@ class SharedRegistrationTest(HostsBase):
 
 
 class InitiatorDeletionTest(HostsBase):
-    """It is unknown whether the array deletes initiators.
+    """It is not known yet whether the array deletes initiators.
 
-    It refuses to delete one that is logged in.
+    It refuses the first deletion, as of an initiator that is logged in.
     """
 
     def setUp(self):

@@ -81,7 +81,7 @@ class Prober:
 
 
 class Plain:
-    """Wraps both: tests pass plain callables instead of steps."""
+    """Capabilities and attempts, for tests that pass plain callables."""
 
     def __init__(self, known, prober):
         self._known = known
@@ -145,7 +145,7 @@ class Case(unittest.TestCase):
         return self.known.verdict(name).state
 
     def prefer(self, *novel, older='older', **settings):
-        """Return the result, and the calls with the capability and without."""
+        """Return the result, the calls with NAME, and the calls without it."""
         novel, older = Script(*novel), Script(older)
         return (self.known.prefer(NAME, novel, older, **settings),
                 novel.calls, older.calls)

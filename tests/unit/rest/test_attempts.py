@@ -285,7 +285,7 @@ class RequireTest(attempting.Case):
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
     def test_two_failures(self, error):
-        """The reason is not known, so it is not sent for a minute."""
+        """The reason is not known, so no request is sent for a minute."""
         for state in ('unknown', 'unknown', 'refused'):
             with self.assertRaisesRegex(rest.NotOffered, error.message):
                 self.require(error, error)
@@ -313,7 +313,7 @@ class RequireTest(attempting.Case):
 
     @ddt.data(BUSY, NOT_CONNECTED)
     def test_inconclusive_error_is_retried_outside_trial(self, error):
-        """There the session repeats it until the deadline."""
+        """Outside a trial the session repeats it until the deadline."""
         self.assertEqual('new', self.require(error, lambda: self._outside()))
         self.assertEqual('unknown', self.state())
 
@@ -424,7 +424,7 @@ class ReadTest(attempting.Case):
         self.known.found(NAME)
 
     def read(self, *novel, older='older'):
-        """Return the result, and the calls with the capability and without."""
+        """Return the result, the calls with NAME, and the calls without it."""
         novel, older = Script(*novel), Script(older)
         return (self.known.read([NAME], novel, older), novel.calls,
                 older.calls)

@@ -390,7 +390,7 @@ class DeleteTest(Case):
         with self.assertRaises(rest.NotOffered):
             made.host_iqns.delete(4)
         self.assertEqual([], adapter.script)
-        # First it must show whether hosts are deleted with initiators.
+        # A refusal counts once a host was deleted with its initiators.
         self.assertFalse(made.capabilities.refused('deletions:host_iqns'))
         with self.assertRaises(rest.NotOffered):
             made.host_iqns.delete(4)

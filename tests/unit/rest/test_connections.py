@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Connections: the time limit of a reply, on sockets that keep nothing."""
+"""Connections: the time limit of a reply, and hosts with many addresses."""
 
 import http.client
 import io
@@ -108,7 +108,7 @@ class ResponseTest(unittest.TestCase):
     @ddt.data((3, [2, 3, 1, 3]), (1, [1, 1, 1, 1]), (None, [2, None, 1, None]))
     @ddt.unpack
     def test_wait_for_one_byte(self, timeout, expected):
-        """No longer than to the end; afterwards the timeout is as before."""
+        """It ends at the limit at the latest; then the timeout is restored."""
         with connections.until(1002):
             reply = self.reply(REPLY, timeout)
             self.assertRaises(TimeoutError, reply.begin)
@@ -123,7 +123,7 @@ class ResponseTest(unittest.TestCase):
         self.assertEqual(3, self.socket.gettimeout())
 
     def test_limit_of_the_request_that_was_sent(self):
-        """It holds after the headers, and not for others."""
+        """It includes the body, and does not apply to other requests."""
         with connections.until(1005):
             limited = self.reply(REPLY)
         unlimited = self.reply(REPLY)
@@ -172,7 +172,7 @@ class AddressesTest(unittest.TestCase):
 
     def look_up(self, host, port, **options):
         self.assertEqual(('k2.example.org', 443), (host, port))
-        # Each may be there more than once.
+        # getaddrinfo may return an address more than once.
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, '', (address, port))
                 for address in self.addresses for _ in range(2)]
 
@@ -189,7 +189,7 @@ class AddressesTest(unittest.TestCase):
         return self.connection._new_conn()
 
     def unchanged(self):
-        """The certificate and later connections are for the host."""
+        """Assert that the certificate and later connections are the host's."""
         self.assertEqual('k2.example.org', self.connection.host)
         self.assertEqual(9, self.connection.timeout)
 
@@ -215,7 +215,7 @@ class AddressesTest(unittest.TestCase):
         self.unchanged()
 
     def test_time_is_used_up(self):
-        """Each is tried, at least."""
+        """Each address is tried nevertheless, for a tenth of a second."""
         self.silent = set(self.addresses)
         self.connection.timeout = 0.03
         self.assertRaises(urllib3.exceptions.ConnectTimeoutError, self.new)
@@ -227,7 +227,7 @@ class AddressesTest(unittest.TestCase):
         self.assertEqual(3, len(self.asked))
 
     def test_one_address(self):
-        """urllib3 does it all."""
+        """The connection is left to urllib3."""
         self.addresses = ['192.0.2.1']
         self.new()
         self.assertEqual([('k2.example.org', 9)], self.asked)

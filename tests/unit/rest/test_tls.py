@@ -132,7 +132,7 @@ class ProblemTest(unittest.TestCase):
             tls.problem(untrusted(code)))
 
     def test_other_name_with_urllib3_1(self):
-        """It compares the names itself."""
+        """urllib3 1 compares the names itself."""
         self.assertEqual(
             ('its certificate is not trusted: not for this host',
              'set san_ip to a name or address that the certificate has'),

@@ -306,7 +306,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.has(cloned)
         self.array.snapshots.is_hidden.return_value = True
         self.retire.return_value = NEEDED
-        # It may have been purged since it was hidden.
+        # The clone may have been purged since its deletion was deferred.
         self.assertEqual([call.hold(6), call.hide_parent(self.array, cloned),
                           call.free(6), call.purge(self.array, 6)],
                          self.delete()[4:])
@@ -631,7 +631,7 @@ class OtherMethodsTest(DeletionTestCase):
     @ddt.data((True, {40, 8}), (False, {40}))
     @ddt.unpack
     def test_give_up_view(self, hides, marked):
-        """It is hidden, not deleted: snapshots may depend on it."""
+        """Its deletion is deferred, as snapshots may depend on it."""
         self.deletion.give_up(dataclasses.replace(VIEW, hidden_parent=hides))
         self.assertEqual([
             call.hold(6), call.array.deferred.record(

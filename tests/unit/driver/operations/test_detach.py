@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Detach: what is asked of the array, under which locks."""
+"""Detaching: the calls to the array, and the locks held around them."""
 
 from unittest import mock
 
@@ -67,7 +67,11 @@ class DisconnectTest(connecting.ConnectingCase):
             connected=(IQN,))
 
     def test_a_copy_of_a_view_keeps_its_mapping(self):
-        """A refused attach is ended, too, by the host that copies."""
+        """A detach is refused while the view is being copied.
+
+        Cinder also detaches after a refused attach, perhaps on the host that
+        copies, which would lose the mapping that the copy uses.
+        """
         self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
         self.assertRaises(exceptions.ObjectInUse, self.disconnect)
         self.assertEqual([], self.events)
@@ -121,7 +125,7 @@ class DisconnectTest(connecting.ConnectingCase):
         self.assertEqual([], self.kept.every())
 
     def test_a_volume_that_is_gone(self):
-        """Its attachment ends all the same, and its host may go."""
+        """The detach succeeds, and a host without volumes is removed."""
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         with self.assertLogs(detach.LOG.logger, 'WARNING') as logs:
             self.disconnect()
@@ -165,7 +169,7 @@ class DisconnectTest(connecting.ConnectingCase):
             BACKING, HOST, shared=False)
 
     def test_a_host_without_the_volume_found_by_its_name(self):
-        """It may be left of another attach: another one may have it."""
+        """The empty host may be a leftover; another may have the volume."""
         self.registry.owners.return_value = {HOST: {}}
         self.holders.owners.return_value = {OTHER_HOST: {}}
         self.array.mappings.unmap.side_effect = lambda _, host, shared: (
@@ -228,7 +232,7 @@ class DisconnectTest(connecting.ConnectingCase):
 
 
 class SharedHoldTest(connecting.ConnectingCase):
-    """Others unmap from the host at the same time."""
+    """Other operations share the hold of the host."""
 
     def setUp(self):
         super().setUp()
@@ -276,7 +280,7 @@ class SharedHoldTest(connecting.ConnectingCase):
             self.zoning.report.assert_called_with({IQN})
 
     def test_another_record_was_not_this_ones_to_empty(self):
-        """One that was busy before is not removed by this detach."""
+        """A host that still had volumes is not removed by this detach."""
         self.owned_by_two()
         self.disconnect()
         self.remove.assert_called_once_with(
@@ -284,7 +288,7 @@ class SharedHoldTest(connecting.ConnectingCase):
             connected=(IQN,))
 
     def test_all_is_read_at_once(self):
-        """Whose the initiators are, if it has volumes, if it may go."""
+        """The owners, mappings and name of the host are read concurrently."""
         inside = []
         self.array.concurrently.side_effect = lambda first, second: (
             inside.append(1), (first(), second()), inside.pop())[1]
@@ -308,21 +312,21 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.zoning.report.assert_called_once_with({IQN})
 
     def test_it_does_not_matter_whose_it_is(self):
-        """It has volumes again."""
+        """The host has volumes again, so it stays in any case."""
         self.registry.ours.side_effect = rest.Unreachable('lost')
         self.array.mappings.is_mapped.return_value = True
         with self.assertNoLogs(detach.LOG.logger, 'WARNING'):
             self.disconnect()
 
     def test_array_refuses_to_search(self):
-        """For a host that is gone, perhaps: the detach has succeeded."""
+        """The host may be gone. No error is raised: the volume is unmapped."""
         self.array.mappings.is_mapped.side_effect = rest.Refused('no')
         self.disconnect()
         self.assertNotIn('remove', self.events)
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_another_cannot_be_looked_at(self):
-        """Nothing is removed before it is known whether zones may go."""
+        """No host is removed before it is known whether its zones may be."""
         self.registry.owners.side_effect = [
             {HOST: RECORDS}, {HOST: RECORDS, OTHER_HOST: {}}]
         self.array.mappings.is_mapped.side_effect = [
@@ -344,7 +348,7 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.zoning.report.assert_called_once_with(frozenset())
 
     def shares_a_look(self, *others):
-        """Let the detach look for others, too."""
+        """Let the detach look at the host on behalf of others, too."""
         made = autospec.Double(settling.Settling)
         made.settle.side_effect = lambda sought, done, look: look(
             [done, *others])
@@ -353,7 +357,7 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.make()
 
     def test_one_look_for_several(self):
-        """It removes the hosts that any of them left without volumes."""
+        """Hosts that any of the detaches left without volumes are removed."""
         self.registry.owners.return_value = {
             HOST: RECORDS, OTHER_HOST: {'iqn.b': 8}}
         self.array.mappings.unmap.side_effect = lambda _, host, shared: (
@@ -365,7 +369,7 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.assertEqual({HOST, OTHER_HOST}, asked)
         self.assertEqual(2, self.remove.call_count)
         self.zoning.now_idle.assert_called_once_with([IQN])
-        # This one had seen a volume of the other host.
+        # This detach saw that the other host still has a volume.
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_zones_stay_if_all_saw_volumes(self):
@@ -410,7 +414,7 @@ class HostGroupTest(connecting.ConnectingCase):
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_a_host_without_a_group(self):
-        """It did not have the volume, and goes if it is idle."""
+        """The host did not have the volume, and is removed if it has none."""
         self.holders.group_of.return_value = None
         self.disconnect()
         self.holders.group_of.assert_called_once_with(HOST, BACKING)
@@ -425,7 +429,7 @@ class HostGroupTest(connecting.ConnectingCase):
         self.assertNotIn('remove', self.events)
 
     def elsewhere(self, group, hosts=frozenset({OTHER_HOST})):
-        """Another attachment, to a host of that group."""
+        """Add another attachment, whose host is in this group."""
         self.users.elsewhere.return_value = [OTHER_CONNECTOR]
         self.transport.initiators.side_effect = (
             lambda connector: [connector['initiator']])
@@ -441,7 +445,7 @@ class HostGroupTest(connecting.ConnectingCase):
             mapping.volume_id, mapping.mappable, mapping.initiators))
 
     def test_a_host_that_the_array_does_not_show_uses_it(self):
-        """It may be a member."""
+        """That host may be a member of the group."""
         self.elsewhere(GROUP, hosts=None)
         self.disconnect()
         self.array.mappings.unmap_from_group.assert_not_called()
@@ -528,7 +532,7 @@ class EverywhereTest(connecting.ConnectingCase):
         self.resolver.find.assert_called_once_with(self.volume)
 
     def test_one_that_is_moving(self):
-        """Finding it asks the array, so nothing is asked beside that."""
+        """Finding the volume sends requests, so no others run concurrently."""
         moving = ArrayVolume(group=5, volume=6, regrouping=True)
         self.resolver.known.return_value = moving
         self.resolver.find.return_value = moving
@@ -573,7 +577,7 @@ class EverywhereTest(connecting.ConnectingCase):
         self.assertIn('remove', self.events)
 
     def test_several_hosts(self):
-        """Each is held by its own initiators while it is changed."""
+        """Each host is held by its own initiators while it is changed."""
         self.mapped['volumes/6'][OTHER_HOST] = [mapping(2, OTHER_HOST)]
         self.registry.initiators_of.return_value = {
             HOST: [IQN], OTHER_HOST: ['iqn.b']}
@@ -606,28 +610,31 @@ class EverywhereTest(connecting.ConnectingCase):
 
 
 def _briefly(*events):
-    """The events of holding the host while somebody waits for it."""
+    """Return the events of holding the host with a short timeout."""
     return ['+hold sys-1 iqn.2024:a None 5.0 alone=False',
             '+probe_deadline', *events,
             '-probe_deadline', '-hold']
 
 
 class KeptTest(connecting.ConnectingCase):
-    """What detaches left to other attachments, when nothing needs it."""
+    """Kept mappings, once no attachment needs them."""
 
     def setUp(self):
         super().setUp()
         self.mapping, = self.kept_at(IQN)
 
     def disconnect(self, row):
-        """Whether it is gone, if the row is found when the host is held."""
+        """Unmap what was kept; return whether it is gone.
+
+        :param row: what is found in the database while the host is held
+        """
         def find():
             self.events.append('find')
             return row
         return self.detaching.disconnect_kept(self.mapping, find, 5.0)
 
     def test_it_is_unmapped_as_by_a_detach(self):
-        """Alone, and the host is waited for as long as was said."""
+        """The host is held exclusively, with the given time to wait for it."""
         self.assertIs(True, self.disconnect(self.volume))
         self.assertEqual(_briefly('find', 'owners', 'unmap', 'remove',
                                   'now_idle'), self.events)
@@ -649,7 +656,7 @@ class KeptTest(connecting.ConnectingCase):
         self.assertEqual([], self.kept.every())
 
     def test_the_volume_is_gone(self):
-        """The host may go, too."""
+        """The host is checked nevertheless, as it may have no volumes."""
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.assertIs(True, self.disconnect(self.volume))
         self.array.mappings.unmap.assert_called_once_with(
@@ -662,7 +669,7 @@ class KeptTest(connecting.ConnectingCase):
         self.assertEqual([self.mapping], self.kept.every())
 
     def test_a_host_that_the_array_does_not_remove_in_time(self):
-        """It is unmapped, and the host is removed at the next check."""
+        """The volume is unmapped; the host is removed at the next check."""
         self.remove.side_effect = rest.Unreachable('hangs')
         self.assertIs(False, self.disconnect(self.volume))
         self.assertEqual([self.mapping], self.kept.every())
@@ -674,7 +681,7 @@ class KeptTest(connecting.ConnectingCase):
         self.assertEqual([], self.kept.every())
 
     def test_a_host_that_the_array_refuses_to_remove(self):
-        """It would be tried for ever."""
+        """The mapping is dropped, or it would be retried forever."""
         self.remove.side_effect = rest.Refused('no')
         self.assertIs(True, self.disconnect(self.volume))
         self.assertEqual([], self.kept.every())
@@ -695,7 +702,7 @@ class KeptTest(connecting.ConnectingCase):
             BACKING, GROUP)
 
     def test_a_host_group_that_another_member_needs(self):
-        """That one unmaps it when it leaves."""
+        """The last member to detach unmaps the volume."""
         self.in_a_group(OTHER_CONNECTOR)
         self.assertIs(True, self.disconnect(self.volume))
         self.array.mappings.unmap_from_group.assert_not_called()
@@ -723,7 +730,7 @@ class KeptTest(connecting.ConnectingCase):
         self.assertEqual([], self.events)
 
     def test_a_volume_that_is_to_be_deleted(self):
-        """Also from a host group, and from hosts that others made."""
+        """Kept mappings to host groups and foreign hosts are removed, too."""
         self.in_a_group()
         self.array.mappings.of_volumes.return_value = []
         self.array.mappings.by_host.return_value = {}

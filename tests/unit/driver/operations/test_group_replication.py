@@ -307,7 +307,7 @@ class GenericGroupTest(GroupReplicationTestCase):
         self.assertEqual([], self.calls('replication'))
 
     def test_disable_fails_for_some(self):
-        """The group is in error, and the other volumes say what to do."""
+        """The group is in error; the other volume's reason says what to do."""
         self.are_replicated()
         self.sessions.unprotect_for_good.side_effect = [
             None, exceptions.ReplicationError('refused')]

@@ -113,7 +113,7 @@ class GroupUpdateTest(doubles.TestCase):
                                regrouping=False)], self.calls())
 
     def test_remove_a_volume(self):
-        """It gets its own volume group; the group is not deleted."""
+        """It gets its own volume group; the former one is not deleted."""
         left = dataclasses.replace(INSIDE, group=20, shared=False)
         self.assertEqual(
             (None, [], [{'id': 'v2', 'provider_id': left}]),

@@ -76,7 +76,7 @@ class HostAccessTest(testtools.TestCase):
                          self.make(unique_fqdn_network=False).sought({}))
 
     def test_deadline_starts_when_the_host_is_held(self):
-        """A caller that waits only a few seconds for it is in a hurry."""
+        """A caller that waits only a few seconds gets a short deadline."""
         with self.make().held((IQN,), 'a volume', 5) as hold:
             self.assertIs(mock.sentinel.hold, hold)
         self.assertEqual(

@@ -30,7 +30,7 @@ _HOST, _MAPS = 'k2-sys-host-a', 'k2-sys-maps-a'
 class Locks:
     """The locks of a cluster, in this process.
 
-    :ivar taken: names of locks, as often as they were taken
+    :ivar taken: the names of all locks that were taken, in order
     """
 
     def __init__(self):
@@ -67,7 +67,7 @@ class _HoldsTest(unittest.TestCase):
         self.log = []
 
     def times_held(self):
-        """How often the host was locked."""
+        """Return how often the host was locked."""
         return self.locks.taken.count(_HOST)
 
     def hold(self, what=None, initiators=('a',), holds=None, alone=False):
@@ -104,7 +104,7 @@ class _HoldsTest(unittest.TestCase):
 class HostHoldsTest(_HoldsTest):
 
     def test_one_without_a_subject_is_not_shared(self):
-        """Another on the same volume could enter it."""
+        """Another operation on the same volume could enter it."""
         with self.hold() as hold:
             entered, _, thread = self.start('v')
             self.wait_for_waiting(1)
@@ -114,7 +114,7 @@ class HostHoldsTest(_HoldsTest):
         self.assertTrue(entered.wait(_TIMEOUT))
 
     def test_the_time_to_wait_does_not_start_again(self):
-        """Others come and go meanwhile."""
+        """Notifications in the meantime do not extend the timeout."""
         with self.hold('v') as hold, futures.ThreadPoolExecutor() as pool:
             hold.share()
             waiting = pool.submit(self.enter, 0.1)
@@ -151,7 +151,7 @@ class HostHoldsTest(_HoldsTest):
         self.assertEqual(1, self.times_held())
 
     def test_all_that_wait_share_a_hold_that_ends_at_once(self):
-        """Otherwise each would be the first of the next hold, alone."""
+        """Otherwise each would get an exclusive hold, one after the other."""
         with self.hold('v') as hold:
             started = [self.start(what) for what in 'wxy']
             self.wait_for_waiting(3)
@@ -162,7 +162,7 @@ class HostHoldsTest(_HoldsTest):
         self.assertEqual(1, self.times_held())
 
     def test_one_of_a_subject_follows_the_other(self):
-        """In the same hold, as long as that is open."""
+        """It enters the same hold once the first one has left."""
         with self.hold('v') as hold:
             first, leave_first, _ = self.start('w')
             self.wait_for_waiting(1)
@@ -179,7 +179,7 @@ class HostHoldsTest(_HoldsTest):
         self.assertEqual(1, self.times_held())
 
     def test_only_another_on_the_same_volume_waits(self):
-        """It could not enter, so the operation stays alone."""
+        """That one could not enter, so the hold stays exclusive."""
         with self.hold('v') as hold:
             entered, _, thread = self.start('v')
             self.wait_for_waiting(1)
@@ -327,7 +327,7 @@ class ServicesTest(_HoldsTest):
             yield hold
 
     def test_both_map_at_the_same_time(self):
-        """Not alone: a host without volumes is not removed by either."""
+        """Neither is alone, so neither removes a host without volumes."""
         with self.shared() as hold, self.hold('x', holds=self.others) as other:
             self.assertFalse(hold.is_alone)
             self.assertFalse(other.is_alone)
@@ -357,7 +357,7 @@ class ServicesTest(_HoldsTest):
             leave.set()
 
     def test_one_that_must_be_alone_waits_for_the_end(self):
-        """It cannot enter what another service uses, too."""
+        """It cannot enter a hold of which another service uses the host."""
         with contextlib.ExitStack() as first:
             first.enter_context(self.shared())
             with self.hold('x', holds=self.others) as other:
@@ -370,7 +370,7 @@ class ServicesTest(_HoldsTest):
         leave.set()
 
     def test_hold_without_another_service_is_shared_by_threads(self):
-        """As when a host has to be created, and many wait for it."""
+        """For example to create a host for which many threads wait."""
         with self.shared():
             alone, leave_alone, _ = self.start(
                 'x', self.claim_and_share, self.others, alone=True)
@@ -383,13 +383,13 @@ class ServicesTest(_HoldsTest):
         leave_alone.set()
 
     def claim_and_share(self, hold):
-        """Share a hold with the one that waits for it."""
+        """Claim a hold, and share it with the operation that waits for it."""
         hold.claim()
         self.wait_for_waiting(1, self.others)
         hold.share()
 
     def test_exclusive_hold_waits_for_both(self):
-        """It has come first, so nobody else enters."""
+        """Operations that come later wait for it."""
         with self.shared():
             entered, leave, _ = self.start(None, holds=self.others)
             self.wait_for_lock(_HOST)
@@ -403,7 +403,7 @@ class ServicesTest(_HoldsTest):
         leave_later.set()
 
     def test_third_service_waits_for_the_second(self):
-        """That has the host's own lock, also when the first one has left."""
+        """The second one keeps the host's own lock when the first has left."""
         with contextlib.ExitStack() as second:
             with self.shared():
                 other = second.enter_context(self.hold('x',
@@ -424,7 +424,7 @@ class ServicesTest(_HoldsTest):
         leave.set()
 
     def test_volume_of_a_later_thread(self):
-        """It waits inside for the other service."""
+        """The thread enters the hold, and waits for the lock of the volume."""
         with self.shared():
             first, leave_first, _ = self.start('x', holds=self.others)
             self.assertTrue(first.wait(_TIMEOUT))
@@ -435,7 +435,7 @@ class ServicesTest(_HoldsTest):
             leave_same.set()
 
     def test_hold_that_none_of_this_service_waits_for(self):
-        """Alone it needs fewer calls, and is soon over."""
+        """The hold stays exclusive, which needs fewer calls."""
         with self.hold('v') as hold:
             entered, leave, _ = self.start('x', holds=self.others)
             hold.share()
@@ -457,7 +457,7 @@ class ServicesTest(_HoldsTest):
                          {*self.locks.taken})
 
     def test_lock_that_fails_when_a_hold_is_shared(self):
-        """The caller has mapped, which must not fail."""
+        """It is only logged: the caller has mapped the volume by then."""
         with self.assertLogs(host_holds.LOG.logger, 'WARNING') as logs, \
                 self.locks.lock(_mapping('v')), self.shared() as hold:
             self.assertFalse(hold.is_alone)
@@ -475,7 +475,7 @@ class ServicesTest(_HoldsTest):
         self.assertEqual({}, self.others._rounds)
 
     def test_sharing_twice(self):
-        """One of the same volume waits; the others have entered."""
+        """An operation on the same volume waits; all others have entered."""
         with self.shared() as hold, \
                 self.assertNoLogs(host_holds.LOG.logger, 'WARNING'):
             same, leave, _ = self.start('v')

@@ -134,7 +134,7 @@ class ReconcileTest(ReconciliationTestCase):
         self.assertEqual([], self.kept.every())
 
     def test_an_array_that_takes_long(self):
-        """Statistics wait: the other mappings are removed at later checks."""
+        """Statistics are waiting, so the others are left to later checks."""
         other = dataclasses.replace(MAPPING,
                                     host=host_identity.Sought(('iqn.2',)))
 
@@ -148,7 +148,7 @@ class ReconcileTest(ReconciliationTestCase):
             self.assertEqual(removed, [self.reconcile() for _ in range(4)])
 
     def test_one_that_fails_each_time(self):
-        """The others have their turn before it is tried again."""
+        """All others are tried before it is tried again."""
         tried = []
 
         def disconnect(mapping, *args):
@@ -338,7 +338,7 @@ class SearchTest(ReconciliationTestCase):
         self.assertEqual([1] * 18 + [2], searches)
 
     def test_an_array_that_is_lost_is_not_asked_again(self):
-        """Statistics wait: what was kept is looked at the next time."""
+        """Statistics are waiting: kept mappings are left to the next check."""
         self.kept.add(MAPPING)
         self.reconcile()
         self.now += INTERVAL * 6

@@ -97,7 +97,7 @@ class Case(testtools.TestCase):
             else row.stored[key] == value for key, value in filters.items())]
 
     def command(self, ready, state):
-        """Run sessions that are not to be refused."""
+        """Change the state of sessions, and return those that are refused."""
         self.found = [dataclasses.replace(one, state=state)
                       if one.id in ready and one.id not in self.refused
                       else one for one in self.found]

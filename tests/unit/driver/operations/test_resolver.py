@@ -408,7 +408,7 @@ class VolumesTest(ResolverTestCase):
         (ids(FOUND, 'n1'), None, ['n1']))
     @ddt.unpack
     def test_name_ids_of_a_migrated_volume(self, value, status, expected):
-        """If it is deleted by the migration, its id names the new volume."""
+        """A row deleted by a migration has the id of the volume that stays."""
         self.volume.provider_id, self.volume.name_id = value, 'n1'
         self.volume.migration_status = status
         self.assertEqual(expected, self.resolver.name_ids(self.volume))

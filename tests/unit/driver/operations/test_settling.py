@@ -73,7 +73,7 @@ class SettlingTest(unittest.TestCase):
         return found
 
     def waiting(self):
-        """What those that wait for a look at the host have done."""
+        """Return what the detaches that wait for a look at the host did."""
         mine = self.settling._rounds.get(HOST)
         return mine.waiting if mine else []
 
@@ -98,7 +98,7 @@ class SettlingTest(unittest.TestCase):
         self.assertEqual(['wait iqn.a', 'held', [1, 2, 3], 'free'], self.log)
 
     def test_one_that_comes_during_a_look_gets_another(self):
-        """Its volume may have been mapped when the host was looked at."""
+        """Its volume may still have been mapped during the first look."""
         self.may_look.clear()
         first = self.pool.submit(self.settle, 1)
         self.until(lambda: [1] in self.log)
@@ -121,7 +121,7 @@ class SettlingTest(unittest.TestCase):
         self.assertIs(True, other.result(_TIMEOUT))
 
     def test_those_that_waited_for_a_look_that_fails_look_themselves(self):
-        """Each has its own error; before the look, or in it."""
+        """Only the detach that looked gets the error of the lock or look."""
         def broken(waiting):
             raise TimeoutError
 
@@ -142,7 +142,7 @@ class SettlingTest(unittest.TestCase):
             self.assertEqual({}, self.settling._rounds)
 
     def test_a_look_that_takes_too_long(self):
-        """The next one does not call it a hang: it waits for the host."""
+        """A detach that has waited long enough looks at the host itself."""
         self.may_look.clear()
         first = self.pool.submit(self.settle, 1)
         self.until(lambda: [1] in self.log)

@@ -80,7 +80,7 @@ class OwnersTest(HoldersCase):
         self.array.volumes.check_unmapped.assert_called_once_with(BACKING)
 
     def test_host_with_other_initiators_is_another_host(self):
-        """Whatever its name is, which is not asked for."""
+        """Its name does not matter, and is not read."""
         self.mapped(HOST)
         self.shown(**{'iqn.b': 8})
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT))
@@ -117,14 +117,17 @@ class OwnersTest(HoldersCase):
         self.array.volumes.check_unmapped.assert_not_called()
 
     def test_name_of_another_attachments_host(self):
-        """Two machines may have one name without a domain."""
+        """Two machines may have the same name without a domain."""
         self.mapped(OTHER)
         self.named(OTHER, 'node1')
         self.assertEqual({}, self.holders.owners(BACKING, SOUGHT, [
             host_identity.Sought(('iqn.b',), (SIMILAR, 'node1'))]))
 
     def grouped(self, group):
-        """Map the volume to a group; that of another attachment's host."""
+        """Map the volume to GROUP; another attachment's host is in ``group``.
+
+        :returns: the other attachments
+        """
         self.mapped(GROUP)
         self.registry.candidates.side_effect = (
             lambda sought: set() if sought == SOUGHT else {OTHER.id})
@@ -136,7 +139,7 @@ class OwnersTest(HoldersCase):
             BACKING, SOUGHT, self.grouped(GROUP)))
 
     def test_host_in_a_group_is_found_beside_an_empty_one(self):
-        """The empty one has its first name, and no group."""
+        """The empty host has the first name, and is in no group."""
         others = self.grouped(GROUP)
         self.registry.candidates.side_effect = (
             lambda sought: {70, HOST.id} if sought == SOUGHT else {OTHER.id})
@@ -151,7 +154,7 @@ class OwnersTest(HoldersCase):
                           BACKING, SOUGHT, self.grouped(group))
 
     def test_mapping_that_does_not_show_whose_it_is(self):
-        """It is not that of a host without a group."""
+        """It cannot be a mapping of a host that is in no group."""
         others = self.grouped(None)
         self.mapped(None)
         self.assertRaises(exceptions.HostUnknown, self.holders.owners,

@@ -172,7 +172,7 @@ class PairTest(base.BaseTestCase):
         self.reserved = set()
 
     def make(self, key, source=None, volumes=1):
-        """A unit whose volumes are replicated from ``source``."""
+        """Create a unit whose volumes are replicated from ``source``."""
         source = source or self.one
         other = self.two if source is self.one else self.one
         unit = failover.ReplicationUnit(key, (f'ssn-{key}', f'rssn-{key}'),

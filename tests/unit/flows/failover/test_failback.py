@@ -107,12 +107,13 @@ class FailBackTest(pair.AwayTest):
 
     @contextlib.contextmanager
     def no_contact(self, seconds, refusal=''):
-        """The first array shows states from before it was lost (REP-9).
+        """Let the first array show states from before it was lost (REP-9).
 
         Yields a list of when, in seconds, commands were sent to the other.
 
-        :param seconds: how long the first array does so
-        :param refusal: with which the other refuses commands meanwhile
+        :param seconds: for how long the first array shows them
+        :param refusal: the error of commands to the other array until then;
+            empty if it carries them out
         """
         one, two = (place.array.replication for place in (self.one, self.two))
         find, command = one.find_many, two.command_many
@@ -294,7 +295,7 @@ class FailBackTest(pair.AwayTest):
                          state=None)
 
     def test_sessions_that_do_not_belong_together(self):
-        """Someone created one on each array, with the names of the old."""
+        """Someone created a session on each array, with the former names."""
         self.away()
         places = {self.two: self.one, self.one: self.two}
         groups = {place: place.session(self.odd).group for place in places}
@@ -321,7 +322,7 @@ class FailBackTest(pair.AwayTest):
         self.assertLess(self.clock.monotonic() - begun, 60)
 
     def test_session_was_created_anew_meanwhile(self):
-        """Its copy is another: what has arrived so far does not count."""
+        """The new session has another copy, to which nothing has arrived."""
         self.away()
         take = self.two.array.replication.take_snapshots
 
@@ -430,7 +431,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def test_last_changes_do_not_arrive_in_time(self):
-        """They get ten minutes, whatever is left of the time."""
+        """They get ten minutes, even if less is left of the timeout."""
         self.away()
         begun = self.clock.monotonic()
 
@@ -449,7 +450,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def test_pauses_between_reads(self):
-        """Of one second at first, and of at most ten."""
+        """One second at first, and ten at most."""
         self.two.control.set_behaviors(snapshot_seconds=5000.0)
         self.away()
         with mock.patch.object(self.clock, 'sleep',
@@ -515,7 +516,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def test_array_is_lost_while_hosts_are_detached(self):
-        """It is not asked about each unit."""
+        """Volumes are not unmapped one by one: no request would succeed."""
         self.away()
         calls = []
 
@@ -584,7 +585,7 @@ class FailBackTest(pair.AwayTest):
         self.assertEqual(0, self.one.calls()[f'PATCH volumes/{volume}'])
 
     def test_copy_that_cannot_grow(self):
-        """It is not overwritten: the array would not reverse it."""
+        """The unit is not failed back: the array would not reverse it."""
         self.grow_away()
         self.one.control.set_behaviors(grow_suspended=False)
         self.all_but_odd('It has grown, and its copy cannot: ', 'HTTP 400',
@@ -594,7 +595,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def test_copy_that_cannot_grow_now(self):
-        """It is not told to replicate it anew: a second try may do."""
+        """The reason does not advise a new copy: another try may succeed."""
         self.grow_away()
         volume = self.one.volumes(self.odd)[0]
         self.one.control.add_fault(kind='busy', method='PATCH',
@@ -614,7 +615,7 @@ class FailBackTest(pair.AwayTest):
     def last_command(self, raises=None):
         """Lose the first array once it has taken over.
 
-        :param raises: in place of its reply
+        :param raises: the error to raise in place of its reply
         """
         honest = self.one.array.replication.command_many
 
@@ -632,7 +633,7 @@ class FailBackTest(pair.AwayTest):
         self.one.find_again()
 
     def test_array_is_lost_with_the_reply_to_the_last_command(self):
-        """Hosts must not write here, as they may have to write there."""
+        """Hosts must not write to ``two``, as ``one`` may have taken over."""
         self.away()
         with self.last_command(rest.Unreachable('no route to host')):
             outcomes = self.back()
@@ -769,7 +770,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_served(self.one, self.back())
 
     def test_host_has_it_for_a_moment(self):
-        """What it wrote is copied before the volume moves."""
+        """What the host wrote is copied before the volume moves."""
         self.away()
         taken = itertools.count(1)
         take, sleep = (self.two.array.replication.take_snapshots,
@@ -803,9 +804,10 @@ class FailBackTest(pair.AwayTest):
     def listed(self, seconds, error=None):
         """One unit is listed as mapped although it was unmapped (QRY-10).
 
-        Yields when the list was read, in seconds.
+        Yields the times, in seconds, at which the list was read.
 
-        :param error: raised by the third read and the fourth
+        :param seconds: how long the unit stays listed
+        :param error: raised by the third and the fourth read
         """
         read, begun = self.two.array.mappings.mapped, None
         times, volumes = [], set(self.two.volumes(self.odd))
@@ -852,7 +854,7 @@ class FailBackTest(pair.AwayTest):
 
     @contextlib.contextmanager
     def after_command(self, number, wanted, act):
-        """Do something after the first array got so many such commands."""
+        """Call ``act`` after ``wanted`` was sent to ``one`` so many times."""
         commands = self.one.array.replication.command_many
         told = itertools.count(1)
 
@@ -868,9 +870,10 @@ class FailBackTest(pair.AwayTest):
 
     @contextlib.contextmanager
     def busy_after(self, number, wanted, most=1000):
-        """The first array is busy after so many of such commands.
+        """Let ``one`` be busy after ``wanted`` was sent to it so many times.
 
-        :param most: how often it is
+        :param number: so many times it is not busy
+        :param most: so many times it is busy after that
         """
         commands = self.one.array.replication.command_many
         told = itertools.count(1)
@@ -885,7 +888,7 @@ class FailBackTest(pair.AwayTest):
             yield
 
     def test_late_commands_that_fail(self):
-        """It is not copied for ten minutes again and again."""
+        """Data is not copied again and again, for ten minutes each time."""
         self.away()
         begun = self.clock.monotonic()
         with self.listed(30), self.snapshots(7), self.busy_after(
@@ -902,7 +905,7 @@ class FailBackTest(pair.AwayTest):
             self.assert_home(self.back())
 
     def test_late_unit_that_is_not_protected(self):
-        """It moves late, and the array never lets it be replicated."""
+        """The unit moves late, and the array never lets it be replicated."""
         self.away()
         with self.listed(30), self.busy_after(1, pair.IN_SYNC):
             outcomes = self.back()
@@ -916,7 +919,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def test_link_that_fails_after_a_late_command(self):
-        """The replication of all is resumed."""
+        """The replication of all units is resumed."""
         self.away()
 
         def blink():
@@ -928,9 +931,10 @@ class FailBackTest(pair.AwayTest):
             self.assert_home(self.back())
 
     def test_unit_that_was_not_reserved(self):
-        """Its link broke when the others were, and works again since.
+        """Its link was broken when the other units were reserved.
 
-        No host has it, but one may get it at any time.
+        The link works again. No host has the unit, but one may get it at any
+        time.
         """
         self.away()
         self.unmap(self.two.array, self.ids(self.two, self.odd))
@@ -961,13 +965,13 @@ class FailBackTest(pair.AwayTest):
         self.assertEqual('source in_sync', self.two.state(self.odd))
 
     def test_list_that_fails_meanwhile(self):
-        """It is read again, and all units are home in the end."""
+        """The list is read again, and all units are failed back in the end."""
         self.away()
         with self.listed(30, rest.Busy('busy', rest.errors.Place('two'))):
             self.assert_home(self.back())
 
     def test_array_that_is_lost_meanwhile(self):
-        """The others are home, and are replicated when it has returned."""
+        """The others are failed back, and replicated by the next failback."""
         self.away()
         with self.listed(30) as times, mock.patch.object(
                 self.clock, 'sleep', self.losing(times)):
@@ -981,7 +985,7 @@ class FailBackTest(pair.AwayTest):
         self.assert_home(self.back())
 
     def losing(self, times):
-        """Sleep, and lose the second array when the list was read."""
+        """Return a sleep that loses the second array once a list was read."""
         sleep = self.clock.sleep
 
         def lose_and_sleep(seconds):

@@ -183,7 +183,7 @@ class FailOverTest(pair.PairTest):
         self.assertEqual(2, self.clock.monotonic() - begun)
 
     def test_state_never_shows(self):
-        """It waits for a minute, and believes what it reads then."""
+        """After a minute, the state that the array shows counts."""
         begun = self.clock.monotonic()
         with mock.patch.object(self.two.array.replication, 'command_many',
                                autospec=True, return_value={}):

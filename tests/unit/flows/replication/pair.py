@@ -39,7 +39,7 @@ COPY_GROUP = naming.peer(GROUP)
 
 REFUSED = {'kind': 'status', 'status': 400, 'times': 1}
 FORBIDDEN = {'kind': 'status', 'status': 403, 'times': 1}
-# Until the driver gives up.
+# Lasts until the driver gives up.
 BUSY = {'kind': 'busy', 'code': 'MC_ERR_BUSY'}
 NO_START = {'kind': 'busy', 'code': 'MC_ERR_START_TIMEOUT'}
 BUSY_ONCE = {'kind': 'busy', 'code': 'MC_ERR_INPROGRESS', 'times': 1}
@@ -53,8 +53,8 @@ FAULTS = {
     'refused': REFUSED, 'forbidden': FORBIDDEN, 'busy': BUSY,
     'no start': NO_START, 'busy once': BUSY_ONCE, 'lost reply': LOST_REPLY,
     'bad gateway': BAD_GATEWAY, 'never a reply': NEVER_A_REPLY}
-# One of each kind: refused, carried out, unknown. The others are in
-# tests/integration.
+# One of each kind: refused, carried out, unknown. The other faults are tested
+# in tests/integration.
 TYPICAL = ('refused', 'forbidden', 'lost reply', 'never a reply')
 ERRORS = (rest.RestError, exceptions.K2Error)
 
@@ -64,7 +64,7 @@ class Killed(BaseException):
 
 
 class Wire(k2_sim.RequestsAdapter):
-    """Counts the calls to both arrays together, and may cause trouble."""
+    """Counts the calls to both arrays, and causes the planned trouble."""
 
     def __init__(self, sim, letter, trouble):
         super().__init__(sim)
@@ -243,7 +243,7 @@ class PairTest(base.BaseTestCase):
                 self.here.client.volumes.get(member.volume).read_only)
 
     def assert_just(self, array):
-        """One group with all volumes; those on ``here`` are unchanged."""
+        """Assert that there is one group, with all volumes and their data."""
         found, made = leftovers(array.sim), array.sim is self.a
         self.assertEqual([GROUP if made else COPY_GROUP],
                          found['volume_groups'])

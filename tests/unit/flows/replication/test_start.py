@@ -121,7 +121,7 @@ class ProtectTest(pair.PairTest):
         self.assert_bare()
 
     def test_name_is_taken_and_no_try_gets_a_reply(self):
-        """The volume of that name is none that this attempt created."""
+        """The volume stays, as this attempt has not created it."""
         self.there.volumes.create(
             pair.COPY, pair.GIB, self.there.volumes.create_group('old', True))
         self.a.control.add_fault(
@@ -132,7 +132,7 @@ class ProtectTest(pair.PairTest):
                          leftovers(self.b))
 
     def test_copy_is_in_use(self):
-        """Of a session that is taken over; no array may have to refuse it."""
+        """It is not deleted, even if the array would not refuse that."""
         self.protect()
         self.tell(self.there, 'failed_over')
         client = self.there.client
@@ -155,7 +155,7 @@ class ProtectTest(pair.PairTest):
             self.group).name)
 
     def test_only_the_group_is_left(self):
-        """Of an earlier replication: it is deleted, and created again."""
+        """The group of a former replication is deleted, and created again."""
         self.there.volumes.create_group(pair.COPY_GROUP, True)
         self.protect()
         self.assert_replicated()
@@ -181,7 +181,7 @@ class ProtectTest(pair.PairTest):
         self.there.volumes.create('theirs', pair.GIB, group)
 
     def test_name_of_the_group_is_taken(self):
-        """It is tried twice, and the foreign volume stays."""
+        """Creation is tried twice, and the foreign volume stays."""
         self.refuse()
         self.assertRaises(rest.Refused, self.protect)
         self.assertEqual(
@@ -191,7 +191,7 @@ class ProtectTest(pair.PairTest):
                          leftovers(self.b))
 
     def test_name_is_taken_on_an_array_without_replies(self):
-        """It is not tried again, as nothing there could be deleted."""
+        """Creation is not tried again, as nothing there could be deleted."""
         self.refuse()
         self.b.control.add_fault(kind='reset', path='*')
         error = self.assertRaises(rest.Refused, self.protect)
@@ -222,7 +222,7 @@ class MayBeBegunTest(pair.PairTest):
              'b GET volumes', 'b GET volume_groups'], self.trouble.calls)
 
     def test_killed_at_each_call(self):
-        """It is told from what is left on the arrays."""
+        """The answer depends on what is left on the arrays."""
         for error in self.each(self.protect, kill='after'):
             if error:
                 left = leftovers(self.b) or 'session' in str(leftovers(self.a))

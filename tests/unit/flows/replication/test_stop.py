@@ -237,7 +237,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.there.sim.control.add_fault(kind='reset', path='*')
 
     def test_peer_is_lost_and_the_session_is_gone(self):
-        """The name of the group decides how copies are called."""
+        """The name of the group shows how the copies are named."""
         for state in ('suspended', 'idle'):
             self.tell(self.here, state)
         self.here.replication.delete(self.here.replication.find(*pair.NAMES))
@@ -249,7 +249,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assert_just(self.here)
 
     def test_sessions_that_do_not_belong_together(self):
-        """Nothing is stopped, and the user is told which ones they are."""
+        """Nothing is stopped, and the error names both sessions."""
         for state in ('suspended', 'idle'):
             self.tell(self.here, state)
         self.here.replication.delete(self.here.replication.find(*pair.NAMES))
@@ -268,7 +268,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
                                   leftovers(self.b)))
 
     def test_groups_of_volumes_are_not_shown(self):
-        """The name of their group decides."""
+        """Their group is found by its name."""
         with pair.without('Volume', 'volume_group'):
             self.unprotect()
         self.assert_bare()
@@ -289,7 +289,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
     @ddt.data('running', 'suspended', 'failed over')
     def test_group_of_the_session_is_not_shown(self, state):
-        """Its name decides, which is that of one session only."""
+        """The session is identified by its name, which is unique."""
         if state == 'suspended':
             self.tell(self.here, 'suspended')
         if state == 'failed over':
@@ -375,7 +375,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
 
 class States:
-    """States in which a replication may be. All begin as in Tidy."""
+    """States in which a replication may be, each reached from that of Tidy."""
 
     def running(self):
         self.write('mine')
