@@ -1,12 +1,13 @@
-# Thin covers: what they run is in tools/ and can be run without make.
+# Thin wrappers: the programs are in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test unit faults weather matrix together lowest kolla capability-matrix soak e2e tempest lint docs \
     dist deb rpm releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
 
-# Programs of the environment first; the bootstrap must not see its own.
-# Everything we start is on this machine, which no proxy can reach.
+# Programs of the environment come first in PATH, but not for tools/bootstrap,
+# which must not use the environment that it builds. All servers are on this
+# machine, which no proxy can reach.
 IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH" \
     NO_PROXY="127.0.0.1,localhost,::1,$$NO_PROXY" \
     no_proxy="127.0.0.1,localhost,::1,$$no_proxy"
@@ -23,7 +24,7 @@ docs-venv:
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR= RELEASE=)
 	@$(IN_VENV) exec python -m $(if $(RELEASE),tools.releases.run $(RELEASE) -m tools.cloud,tools.cloud)
 
-test: venv  ## every check: lint, and all suites but the long ones (RELEASE=2025.1: its suites on that)
+test: venv  ## every check: lint, and all suites but the long ones (RELEASE=2025.1: the suites on that release)
 	@$(IN_VENV) exec python -m $(if $(RELEASE),tools.releases $(RELEASE),tools.run_tests)
 
 unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_limiter)
@@ -93,10 +94,10 @@ rule-table: venv  ## the rules of the API in the docs, with the tests that cite 
 charm-options: venv  ## the options of the charm in the docs, from its charmcraft.yaml
 	@$(IN_VENV) exec python -m tools.charm_options
 
-bench: venv  ## this driver beside the in-tree one, on one simulated array
+bench: venv  ## compare this driver with the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks
 
-bench-cpu: venv  ## the CPU of a create and an attach, beside the in-tree driver
+bench-cpu: venv  ## the CPU time of a create and an attach, compared with the in-tree driver
 	@$(IN_VENV) exec python -m benchmarks.cpu --check
 
 depth: venv  ## how deep the stack is when a create or an attach sends a request
@@ -105,7 +106,7 @@ depth: venv  ## how deep the stack is when a create or an attach sends a request
 reduction: venv  ## what deduplication and compression save: a database and its replicas
 	@$(IN_VENV) exec python -m tools.reduction
 
-bench-sim: venv  ## how fast the simulated array is, beside what is wanted
+bench-sim: venv  ## how fast the simulated array is, compared with its goals
 	@$(IN_VENV) exec python -m tools.bench_sim
 
 cover: venv  ## the coverage of the unit tests, into cover/
@@ -122,6 +123,6 @@ mutation: venv  ## how many changes of the driver its tests notice (CHANGED=REV 
 	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FULL),--full)
 
-clean:  ## remove all that was built, .venv and the clouds' state too
+clean:  ## remove everything that was built, including .venv and the state of clouds
 	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
 	    artifacts cover build dist doc/build releasenotes/build *.egg-info

@@ -83,12 +83,13 @@ def _options() -> argparse.Namespace:
                         help='replicated volumes that are failed over and '
                              'back (default: %(default)s)')
     parser.add_argument('--replication-latency', type=float, default=20,
-                        metavar='MS', help='latency of each request then '
+                        metavar='MS', help='latency of each request for '
+                                           'replicated volumes '
                                            '(default: %(default)s)')
     parser.add_argument('--failback', type=int, default=10, metavar='N',
-                        help='how many of them the in-tree driver fails '
-                             'back, at five seconds each; its figures are '
-                             'scaled (default: %(default)s)')
+                        help='how many of the replicated volumes the in-tree '
+                             'driver fails back, at five seconds each; its '
+                             'figures are scaled (default: %(default)s)')
     parser.add_argument('--only',
                         choices=('operations', 'known', 'replication'),
                         help='measure only one part')

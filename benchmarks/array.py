@@ -43,7 +43,8 @@ Object = dict[str, Any]
 class Array:
     """A running ``k2-sim`` and its control API.
 
-    :ivar address, port, host: where it listens; the host is both
+    :ivar address, port: where it listens
+    :ivar host: address and port, with a colon between them
     :ivar authority: file with the CA of its certificate
     """
 
@@ -62,7 +63,7 @@ class Array:
         self._call('POST', 'latency', {'seconds': seconds})
 
     def switch(self, **behaviors: Any) -> None:
-        """Set the behaviors in which arrays differ."""
+        """Set behaviors of the array, by their names."""
         self._call('PATCH', 'behaviors', behaviors)
 
     def clear_journal(self) -> None:
@@ -94,7 +95,7 @@ class Array:
         return made
 
     def change(self, resource: str, items: list[Object]) -> None:
-        """Update objects in one request; each with its id."""
+        """Update objects in one request; each item has the object's id."""
         self._bulk('PATCH', resource, items)
 
     def objects(self, resource: str) -> list[Object]:

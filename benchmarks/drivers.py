@@ -53,7 +53,7 @@ def load(path: str, section: str, **options: Any) -> Any:
 
 
 def context() -> Any:
-    """An administrator's request."""
+    """The context of an administrator's request."""
     return cinder_env.cinder().context()
 
 

@@ -63,9 +63,9 @@ class Runner:
                 peer: peers.Peer | None = None, count: int = 0) -> Measure:
         """Like ``run``, but return the cost.
 
-        :param peer: a service that has prepared other operations, and does
+        :param peer: a service that has prepared other operations, and runs
             them at the same time
-        :param count: how many operations these are together
+        :param count: number of operations of both; by default that of items
         """
         self.array.clear_journal()
         start = time.perf_counter()
@@ -117,7 +117,7 @@ class Life:
             yield self._batch(name, self._on(host), pairs)
 
     def two_services(self) -> Measures:
-        """The same on two services of a cluster, with half of it each."""
+        """As ``one_host``, half each on two services of a cluster."""
         host, runner = drivers.connector('shared-hypervisor'), self._runner
         for name, pairs in self._moves('two services'):
             half = len(pairs) // 2

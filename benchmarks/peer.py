@@ -24,15 +24,16 @@ from typing import Any
 
 from tests.functional import cinder_env
 
-# Seconds in which it ends when it is told to.
+# Seconds in which the process must end after its input is closed.
 _SECONDS = 30.0
 
 
 class Peer:
     """A driver in another process, with the same options.
 
-    :param path: of the driver's class
-    :param options: of its section
+    :param path: import path of the driver's class
+    :param section: of cinder.conf
+    :param options: those of the section
     """
 
     def __init__(self, path: str, section: str, options: dict[str, Any]
@@ -49,7 +50,7 @@ class Peer:
 
     def prepare(self, pairs: list[tuple[str, Any]], host: dict[str, Any],
                 at_once: int) -> None:
-        """Let it read the rows of what it is going to do.
+        """Let the process read the rows for its operations.
 
         :param pairs: names of methods of the driver, and volumes
         :param host: the connector of all of them
@@ -59,11 +60,11 @@ class Peer:
         self._wait('ready')
 
     def begin(self) -> None:
-        """Let it do what it has prepared."""
+        """Start the prepared operations."""
         self._send('begin')
 
     def end(self) -> None:
-        """Wait until it has done it."""
+        """Wait until the operations are finished."""
         self._wait('done')
 
     def stop(self) -> None:
@@ -80,9 +81,9 @@ class Peer:
         self._process.stdin.flush()
 
     def _wait(self, word: str) -> None:
-        """Wait until it says this.
+        """Wait until the process writes a word.
 
-        :raises RuntimeError: it has ended, with its error on stderr
+        :raises RuntimeError: the process has ended, with its error on stderr
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -93,10 +94,10 @@ class Peer:
 
 def _serve(state: str, path: str, section: str, options: dict[str, Any]
            ) -> None:
-    """Do what the other process says, until it closes its end."""
-    # Each has a file of options of its own.
+    """Run the operations that the other process sends, until it stops."""
+    # Each process has its own file of options.
     cinder_env.join(state, f'second-{section}')
-    # It reads where Cinder is at import.
+    # When imported, it determines where Cinder's files are.
     from benchmarks import drivers
     from cinder import objects
     driver = drivers.load(path, section, **options)

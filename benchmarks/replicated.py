@@ -90,7 +90,7 @@ def measure(contender: Contender, profile: str, latency: float, count: int,
     :param back: how many of them are failed back
     :param say: receives progress messages
     :returns: "failover" and "failback"
-    :raises WrongStateError: the driver did not do that
+    :raises WrongStateError: the driver did not move the volumes
     """
     with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
             arrays.pair(folder, profile) as pair:

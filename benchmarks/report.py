@@ -44,7 +44,7 @@ them. paused: how many of these seconds the driver slept.
 
 # Minimum speed-up of concurrent creates, and attaches to different hosts.
 GOAL = 8.0
-# Minimum speed-up of failover and failback over Cinder's own driver.
+# Minimum speed-up of failover and failback over the in-tree driver.
 GOAL_MOVES = 20.0
 # The same over the in-tree driver, if the array serves known requests only.
 GOAL_KNOWN = 5.0
@@ -213,7 +213,7 @@ def _is_scaled(row: dict[str, Any]) -> bool:
 
 
 def _scaling(row: dict[str, Any]) -> str:
-    """A note if Cinder's own driver did not move all volumes, or nothing."""
+    """A note if the in-tree driver did not move all volumes, or nothing."""
     measured = row['intree_measured']
     return (f'* {_INTREE} driver was measured with {measured["count"]} of the '
             f'volumes: {measured["calls"]} calls\n'

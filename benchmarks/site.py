@@ -55,7 +55,7 @@ class Site:
         self._pair = (primary, secondary)
 
     def options(self) -> dict[str, Any]:
-        """Options of a back end on both, which both drivers understand."""
+        """Options of a back end with both arrays, for either driver."""
         return {
             'san_ip': self.primary.host, 'san_login': arrays.LOGIN,
             'san_password': arrays.PASSWORD, 'driver_ssl_cert_verify': True,
@@ -66,7 +66,7 @@ class Site:
 
     @contextlib.contextmanager
     def slow(self, latency: float) -> Iterator[None]:
-        """Inside, every request takes this many seconds."""
+        """Make every request in the context take ``latency`` seconds."""
         for array in self._pair:
             array.set_latency(latency)
         yield
@@ -140,10 +140,11 @@ class Site:
     # Checks
 
     def check(self, ids: Collection[str], expected: tuple[str, str]) -> None:
-        """Check that the sessions of volumes have the expected state.
+        """Wait until the sessions of volumes have the expected state.
 
+        :param ids: Cinder's ids of the volumes
         :param expected: HOME or AWAY
-        :raises WrongStateError: they are not
+        :raises WrongStateError: they do not reach it within 30 seconds
         """
         end = time.monotonic() + _PATIENCE
         while wrong := self._wrong(ids, expected):

@@ -67,7 +67,7 @@ class Client(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Finish, or report an error."""
+        """Finish, unless an error was reported before."""
         if not self.closed.done():
             self.closed.set_result(None)
 

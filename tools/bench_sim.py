@@ -53,14 +53,15 @@ _EMPTY = 1000
 _ROOM = 32
 _START_SECONDS = 2.0
 _MEGABYTES = 300
-# Of data in a snapshot, and the longest that it and a write may take.
+# The data in a snapshot, and how long the snapshot and a write may take.
 _MEBIBYTES = 1024
 _WRITE_SECONDS = 0.2
 # The first id of a volume on a new array, which has a control volume.
 _FIRST_VOLUME = 31
 # How long a client has to start and connect.
 _LEAD_SECONDS = 2.0
-# Until it is killed: a server that it blocks connects others late.
+# Limit for the client of long reads, which is killed earlier. Generous,
+# because a server that this client blocks accepts other connections late.
 _LONGEST_SECONDS = 3600.0
 _LONG_READS = (('a search', '?name__contains=missing'),
                ('a sort', '?__sort=name&__limit=1'),
@@ -75,7 +76,11 @@ _HEAD = ''.join(f'{name}: {value}\r\n' for name, value in _HEADERS.items())
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One row of the table; wanted is None for the upper bound."""
+    """One row of the table.
+
+    :ivar wanted: the goal; None for the upper bound, which has none
+    :ivar is_least: whether the goal is a minimum; otherwise it is a maximum
+    """
 
     name: str
     wanted: float | None
@@ -111,7 +116,7 @@ class Server:
 
     def measure(self, name: str, wanted: float | None, seconds: float,
                 source: bench_client.Source) -> Result:
-        """Measure requests per second, and their cost."""
+        """Measure requests per second, and the CPU time of the server."""
         cpu = self._cpu()
         taken = sorted(uvloop.run(bench_client.ask(
             self._url, self._authority, seconds, source)))
@@ -124,7 +129,7 @@ class Server:
     def measure_beside(self, name: str, seconds: float,
                        source: bench_client.Source, query: str
                        ) -> Iterator[Result]:
-        """Measure the same beside a client that repeats a long read."""
+        """Measure the same while another client repeats a long read."""
         context = multiprocessing.get_context('spawn')
         process = context.Process(target=_repeat, args=(
             self._url, self._authority, query))
@@ -146,7 +151,7 @@ class Server:
         return sum(map(int, ticks)) / os.sysconf('SC_CLK_TCK')
 
     def megabytes(self) -> float:
-        """Return its peak memory usage."""
+        """Return the peak memory usage of the server in MiB."""
         text = pathlib.Path(f'/proc/{self._pid}/status').read_text()
         return int(text.partition('VmHWM:')[2].split()[0]) / 1024
 
@@ -199,26 +204,26 @@ class Requests:
         self._random = random.Random(1)  # nosec
 
     def by_id(self) -> bytes:
-        """A volume by its id."""
+        """Read a volume by its id."""
         return _get(
             f'/{_FIRST_VOLUME + self._random.randrange(self._volumes)}')
 
     def by_name(self) -> bytes:
-        """A volume by its name."""
+        """Search a volume by its name."""
         return _get(f'?name={_name(self._random.randrange(self._volumes))}')
 
     def by_reference(self) -> bytes:
-        """The one volume of a group."""
+        """Search the only volume of a group."""
         return _get('?volume_group.ref='
                     + _group(self._random.randrange(_SINGLES)))
 
     def by_reference_many(self) -> bytes:
-        """The 25 volumes of a group."""
+        """Search the 25 volumes of a group."""
         return _get('?volume_group.ref=' + _group(
             _SINGLES + self._random.randrange(self._groups)))
 
     def page(self) -> bytes:
-        """A page of 100."""
+        """Read a page of 100 volumes."""
         pages = max(1, self._volumes // 100)
         return _get('?__limit=100&__offset='
                     f'{100 * self._random.randrange(pages)}')
@@ -235,7 +240,7 @@ class Requests:
 
 
 def _repeat(url: str, authority: pathlib.Path, query: str) -> None:
-    """The client in a process of its own that repeats a read."""
+    """Repeat a read on one connection; runs in a separate process."""
     uvloop.run(bench_client.ask(url, authority, _LONGEST_SECONDS,
                                 lambda: _get(query), connections=1))
 
@@ -246,7 +251,7 @@ def _get(query: str) -> bytes:
 
 @contextlib.contextmanager
 def _simulator(path: pathlib.Path) -> Iterator[tuple[Server, float]]:
-    """Start k2-sim on a state; also give its start time in seconds."""
+    """Start k2-sim on a state; also yield its startup time in seconds."""
     password = path / 'password'
     password.write_text('admin')
     begin = time.perf_counter()

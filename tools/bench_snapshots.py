@@ -21,17 +21,19 @@ from typing import NamedTuple
 from tests import iscsi
 
 _MIB = 2 ** 20
-# What one command of the initiator writes.
+# MiB that one command of the initiator writes.
 _PIECE = 64
 _SNAPSHOTS = 5
 _BETWEEN_SECONDS = 2.0
 
 
 class Measured(NamedTuple):
-    """The slowest snapshot, and the longest that a write waited then.
+    """Measured times in seconds.
 
-    without: the longest that a write waited when there was no snapshot.
-    drawback: what k2-sim says about snapshots on this file system.
+    :ivar snapshot: the slowest snapshot
+    :ivar write: the longest wait of a write while a snapshot was taken
+    :ivar without: the longest wait of a write at other times
+    :ivar drawback: what k2-sim says about snapshots on this file system
     """
 
     snapshot: float
@@ -41,12 +43,16 @@ class Measured(NamedTuple):
 
 
 def missing() -> str:
-    """Return why it cannot be measured here, or an empty text."""
+    """Return why snapshots cannot be measured here, or an empty text."""
     return str(iscsi.TGT.missing())
 
 
 def measure(state: pathlib.Path, mebibytes: int) -> Measured:
-    """Start k2-sim in a directory; a host writes 4 KiB at random places."""
+    """Measure snapshots while a host writes 4 KiB at random offsets.
+
+    :param state: the state directory of k2-sim, which is started for this
+    :param mebibytes: size of the volume, which is filled first
+    """
     simulator = iscsi.Simulator(state)
     simulator.start()
     try:
@@ -88,7 +94,7 @@ def _measure(simulator: iscsi.Simulator, mebibytes: int) -> Measured:
 
 
 class _Writer(threading.Thread):
-    """Writes until it is stopped, and notes how long each write takes."""
+    """Writes until it is stopped, and records how long each write takes."""
 
     def __init__(self, session: iscsi.Session, mebibytes: int) -> None:
         super().__init__(daemon=True)
@@ -110,7 +116,10 @@ class _Writer(threading.Thread):
                     self._longest, time.monotonic() - self._begin)
 
     def longest(self) -> float:
-        """The longest write since the last call, or in progress."""
+        """Return the seconds of the longest write since the last call.
+
+        This includes the write in progress.
+        """
         with self._lock:
             found, self._longest = self._longest, 0.0
         return max(found, time.monotonic() - self._begin)

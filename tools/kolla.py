@@ -10,15 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The files of packaging/kolla, rendered by Kolla and Kolla-Ansible.
+"""Render the files of packaging/kolla with Kolla and Kolla-Ansible.
 
     python -m tools.kolla
 
-Installs both from PyPI into .venvs/kolla, lets Kolla-Ansible merge our
-cinder-volume.conf into its own template, and kolla-build write the Dockerfile
-with our override, and loads the driver from the merged cinder.conf with the
-Cinder of the same release. No image is built and no container is started:
-that takes a container engine.
+Installs both from PyPI into .venvs/kolla. Kolla-Ansible merges our
+cinder-volume.conf into its own template; the driver is loaded from the merged
+cinder.conf with the Cinder of the same release. kolla-build writes the
+Dockerfile with our override. No image is built and no container is started,
+because that needs a container engine.
 """
 
 import os
@@ -40,13 +40,13 @@ OURS = table.ROOT / 'packaging' / 'kolla'
 FOLDER = environments.FOLDER / 'kolla'
 WORK = FOLDER / 'work'
 _SECONDS = 300.0
-# What an operator has in globals.yml anyway.
+# Settings that every operator has in globals.yml.
 _SITE = {'kolla_internal_vip_address': '127.0.0.1',
          'kolla_external_vip_address': '127.0.0.1',
          # Otherwise Ansible needs a collection that is not on PyPI alone.
          'kolla_same_external_internal_vip': True,
          'kolla_base_distro': 'debian', 'network_interface': 'lo'}
-# Makes the driver of the only back end, as cinder-volume does.
+# Creates the driver of the only back end, as cinder-volume does.
 _LOAD = """\
 import sys
 from tools.cloud import threads
@@ -75,7 +75,7 @@ class KollaError(Exception):
 
 
 def install() -> None:
-    """Create the environment, unless it is there.
+    """Create the environment, if it is missing or outdated.
 
     :raises KollaError: a step failed
     """

@@ -117,7 +117,7 @@ def find() -> pathlib.Path | None:
 
 @contextlib.contextmanager
 def copy() -> Iterator[pathlib.Path]:
-    """Copy the charm to pack it there, because packing leaves files."""
+    """Yield a copy of the charm to pack, because packing leaves files."""
     with tempfile.TemporaryDirectory() as place:
         charm = pathlib.Path(place, 'charm')
         shutil.copytree(SOURCE, charm,

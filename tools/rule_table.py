@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The rules of the API in the documents, with the tests that cite them.
+"""Write the page of the API's rules, with the tests that cite them.
 
     python -m tools.rule_table [--check]
 
-Generates the page from ``rules.yaml`` and the docstrings of the tests, or
-with ``--check`` reports whether the page is up to date. The exit status is 1
+The page is generated from ``rules.yaml`` and the docstrings of the tests.
+``--check`` only reports whether it is up to date. The exit status is 1
 if it is not, or if rules and tests are inconsistent.
 
 A test cites a rule by its id in its own docstring, or in that of its class,

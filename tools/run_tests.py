@@ -203,9 +203,9 @@ def run_suite(suite: str, runner: Sequence[str] = (),
     If a test has failed, the last lines of stderr are shown.
 
     :param suite: the directory below tests
-    :param runner: a module, and arguments, that writes a subunit stream, in
-        place of the suite's own
-    :param seconds: when to stop it
+    :param runner: a module that writes a subunit stream, with its arguments;
+        by default, that of the suite
+    :param seconds: time limit, after which the suite is stopped
     """
     # k2-sim is a separate project with its own tests and settings.
     place = ROOT / SIMULATOR if suite in (SIMULATOR, BROWSER) else ROOT
@@ -225,7 +225,7 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
     :param suite: its name in the output
     :param place: the directory to run it in
     :param variables: the environment of the command
-    :param seconds: when to stop it
+    :param seconds: time limit, after which the command is stopped
     """
     print(f'== {suite} tests', flush=True)
     tally = Tally()

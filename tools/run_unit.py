@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""The unit tests, imported once and run on all processors.
+"""Run the unit tests on all processors, importing them only once.
 
 ``stestr run`` imports them, and with them most of Cinder, in each worker and
 once more to list them. Here one process imports them and forks the workers.
@@ -41,7 +41,7 @@ FOLDER = 'tests/unit'
 WORKERS = os.cpu_count() or 1
 # A worker that hangs is killed. Generous: the machine may be busy.
 SECONDS = 900.0
-# Numbers of classes in the queue of the workers.
+# Size, in bytes, of the number of a class in the queue of the workers.
 _NUMBER = 2
 
 
@@ -59,7 +59,10 @@ def classes(folder: str) -> list[unittest.TestSuite]:
 
 
 def queue(count: int) -> int:
-    """Return a pipe with the numbers below count, which is then closed."""
+    """Return the reading end of a pipe that has the numbers below count.
+
+    Its writing end is closed, so that it ends after the last number.
+    """
     reader, writer = os.pipe()
     with os.fdopen(writer, 'wb') as stream:
         for number in range(count):

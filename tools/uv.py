@@ -20,23 +20,22 @@ import subprocess  # nosec B404
 import sys
 
 PROGRAM = pathlib.Path(sys.executable).with_name('uv')
-# Settings of pip, and variables of uv that say the same.
+# Settings of pip, and the equivalent variables of uv.
 _SAME = {'cert': 'SSL_CERT_FILE', 'index-url': 'UV_DEFAULT_INDEX',
          'extra-index-url': 'UV_INDEX', 'find-links': 'UV_FIND_LINKS',
          'trusted-host': 'UV_INSECURE_HOST'}
-# Between the items of a list; pip writes one to a line.
+# Separators of lists for uv, if not a space; pip has one item per line.
 _SEPARATORS = {'find-links': ','}
-# Those of "pip install" alone win over those of all commands, and the
-# environment over both.
+# In ascending precedence: all commands, "pip install" only, the environment.
 _SECTIONS = ('global', 'install', ':env:')
 # Where pip looks for its files.
 _PLACES = ('HOME', 'XDG_CONFIG_HOME', 'XDG_CONFIG_DIRS')
 
 
 def variables() -> dict[str, str]:
-    """Return the environment of uv: ours, and what pip is told.
+    """Return the environment for uv: ours, and the settings of pip.
 
-    It is not to fetch interpreters from the network.
+    uv does not download interpreters, unless our environment says so.
     """
     told = {_SAME[name]: value for name, value in _pip_settings().items()
             if name in _SAME}
@@ -49,7 +48,7 @@ def variables() -> dict[str, str]:
 
 
 def _pip_settings() -> dict[str, str]:
-    """Return what the files and the environment of pip tell it, by name."""
+    """Return the settings in the files and the environment of pip, by name."""
     told: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in _pip_config(tuple(
             item for item in os.environ.items() if item[0] in _PLACES

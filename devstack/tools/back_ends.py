@@ -30,7 +30,7 @@ from typing import Any
 
 from cinder import objects
 
-# Cinder's own modules need it before they are imported.
+# Must run before other modules of Cinder are imported.
 objects.register_all()
 
 from cinder.volume import driver as cinder_driver  # noqa: E402
@@ -162,7 +162,10 @@ def replace_section(text: str, name: str, new: str) -> str:
 
 
 def write_section(path: pathlib.Path, name: str, new: str, mode: int) -> None:
-    """Write a section to a file, creating the file if necessary."""
+    """Write a section to a file, creating the file if necessary.
+
+    :param mode: the mode of the file if it is created
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     number = os.open(path, os.O_RDWR | os.O_CREAT, mode)
     with open(number, 'r+') as file:

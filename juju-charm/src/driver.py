@@ -98,7 +98,8 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
            nonce: str) -> str:
     """Return a value that identifies the source and target of the driver.
 
-    The driver must be reinstalled when it changes.
+    The driver must be reinstalled when the value changes. The target is
+    Python and OpenStack on the unit.
 
     :param nonce: a value that the cinder charm changes at each upgrade of
         OpenStack

@@ -12,8 +12,8 @@
 
 """The machine below the charm: its files, programs and network.
 
-Everything that the charm does to the unit goes through here, with a limit of
-time, so that one object stands for the machine in tests.
+Everything that the charm does to the unit goes through ``Machine``, with a
+time limit. Tests replace only this class.
 """
 
 from collections.abc import Iterator
@@ -156,13 +156,15 @@ class Machine:
     def own(self, path: pathlib.Path, group: str) -> None:
         """Change the owner of a file to root, and its group.
 
-        Does nothing below another root.
+        Does nothing if the root directory is not /.
         """
         if self.root == pathlib.Path('/'):
             shutil.chown(path, 'root', group)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a directory with its contents, if it exists.
+
+        Errors in a directory are ignored.
 
         :raises Failed: a file cannot be removed
         """
@@ -208,8 +210,8 @@ class Machine:
     def must(self, *command: str, seconds: float, **variables: str) -> str:
         """Run a program that must succeed; return its standard output.
 
-        :raises Failed: as ``run``, and if it fails; with its last line of
-            output
+        :raises Failed: as ``run``, or the program failed; with its last line
+            of output
         """
         done = self.run(*command, seconds=seconds, **variables)
         if done.status:

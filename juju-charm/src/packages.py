@@ -61,7 +61,7 @@ def for_paths(settings: options.Settings) -> tuple[str, ...]:
 def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     """Install the packages that are missing.
 
-    The package lists are only updated if the installation fails without.
+    The package lists are updated only if the installation fails without that.
 
     :raises machine.Failed: apt failed; with its last line
     """

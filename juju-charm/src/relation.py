@@ -49,8 +49,8 @@ def check_removal(published: Mapping[str, str], settings: options.Settings,
                   ) -> None:
     """Refuse changes after which Cinder no longer finds volumes.
 
-    These change the name of their back end, pool or service. With another
-    protocol, attached volumes could not be detached.
+    Such changes rename the back end, pool or service of the volumes. With
+    another protocol, attached volumes could not be detached.
 
     :param published: the current relation data of this unit, possibly from
         the original charm

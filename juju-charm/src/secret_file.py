@@ -49,7 +49,7 @@ class SecretFile:
         self._ca_directory = f'/etc/cinder/{application}'
 
     def ca_paths(self, settings: options.Settings) -> dict[str, str]:
-        """Return the files with certificates, by back ends that have some."""
+        """Return the files with certificates, by name of their back end."""
         return {one.name: str(self._machine.path(self._ca_name(one)))
                 for one in settings.backends if one.tls_ca}
 

@@ -34,7 +34,7 @@ _DRIVERS = {backends.ISCSI: 'cinder_k2.driver.K2ISCSIDriver',
 
 
 class TooManyPasswords(oslo.InvalidText):
-    """More than one password needs the only option that takes any text."""
+    """Two or more passwords need k2_replication_password, which holds one."""
 
 
 def public(settings: options.Settings, ca_paths: Mapping[str, str]

@@ -422,7 +422,7 @@ def apt_source(given: str) -> str:
 
 
 def public_key(given: str) -> str:
-    """Read an OpenPGP public key in ASCII armour.
+    """Read an OpenPGP public key in ASCII armor.
 
     :raises InvalidValue: it is not
     """

@@ -176,7 +176,11 @@ def stand_up(run: settings.Settings,
 
 
 def run_cloud(run: settings.Settings) -> int:
-    """Run once, from taking the state directory to stopping everything."""
+    """Lock the state directory, run the cloud in it, and stop everything.
+
+    :returns: the exit status
+    :raises CloudError: a step failed
+    """
     started: list[children.Child] = []
     with state.locked(run.state):
         stack.check_ports(run)

@@ -95,7 +95,10 @@ class Array:
             'Range': f'bytes={offset}-{offset + length - 1}'}).content
 
     def answers(self) -> bool:
-        """Return whether it serves requests, with verified TLS and login."""
+        """Return whether the array serves requests, with verified TLS.
+
+        :raises CloudError: the array refuses the request, such as the login
+        """
         try:
             self.get('/api/v2/system/state')
         except requests.ConnectionError:

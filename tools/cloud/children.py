@@ -36,7 +36,7 @@ STOP_SECONDS = 15.0
 
 def die_with_parent(parent: int,
                     number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel end this process when its parent has died.
+    """Have the kernel end this process when its parent dies.
 
     Runs in the child between fork and exec, so that even a kill -9 of the
     parent leaves nothing running.
@@ -118,7 +118,7 @@ class Child:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """Kill it immediately, like a power failure."""
+        """Kill it immediately, as in a power failure."""
         self._process.kill()
         self._process.wait()
 

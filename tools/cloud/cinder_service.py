@@ -51,7 +51,7 @@ from tools.cloud import database  # noqa: E402
 from tools.cloud import errors  # noqa: E402
 
 CONF = cfg.CONF
-# A backlog and threads for one person with one client.
+# Threads for one person with one client.
 API_THREADS = 10
 # The log is for inspecting the driver: it includes the REST calls, but not
 # Cinder's two lines for each poll of a client.

@@ -61,7 +61,10 @@ class Watcher:
     """Waits for volumes and snapshots to reach a status."""
 
     def __init__(self, cinder: Any, log: pathlib.Path) -> None:
-        """:param log: cinder.log, quoted when something ends in error."""
+        """Store the client and the log.
+
+        :param log: cinder.log, which is quoted in errors
+        """
         self.cinder = cinder
         self._log = log
 

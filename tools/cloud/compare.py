@@ -76,7 +76,7 @@ def yes_no(flag: object) -> str:
 
 
 def short(name: str) -> str:
-    """Cut the id in an object's name to its first eight digits."""
+    """Shorten the id in an object's name to its first eight digits."""
     head, _, tail = name.partition('-')
     return f'{head}-{tail[:8]}..' if len(tail) > 10 else name
 
@@ -86,7 +86,7 @@ class ArrayState:
 
     def __init__(self, objects: Mapping[str, Objects],
                  connectors: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Take the array's objects by resource.
+        """Store the array's objects by resource.
 
         :param connectors: hosts that Cinder knows; a host of the array with
             exactly the same initiators gets the same name
@@ -96,16 +96,16 @@ class ArrayState:
                        for connector in connectors}
 
     def live_snapshots(self) -> list[Mapping[str, Any]]:
-        """Snapshots without those that linger as deleted (QRY-10)."""
+        """Return the snapshots, without deleted ones still listed (QRY-10)."""
         return [snapshot for snapshot in self.objects['snapshots']
                 if not snapshot.get('is_deleted')]
 
     def group_name(self, ref: Mapping[str, str]) -> str:
-        """Name of the volume group behind a reference."""
+        """Return the name of the volume group that a reference names."""
         return str(self._by_ref('volume_groups', ref)['name'])
 
     def mapped_hosts(self, volume_id: int) -> frozenset[str]:
-        """Names of the hosts that have a mapping of the volume."""
+        """Return the names of the hosts that have a mapping of the volume."""
         return frozenset(
             self.host_name(self._by_ref('hosts', mapping['host']))
             for mapping in self.objects['mappings']

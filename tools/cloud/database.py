@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cinder's database in a file of SQLite, for several threads and processes."""
+"""Cinder's database in an SQLite file, for several threads and processes."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tools.releases import features
 
 
 def engine() -> Any:
-    """Cinder's engine, of SQLAlchemy."""
+    """Return Cinder's SQLAlchemy engine."""
     return features.database_api().get_engine()
 
 
@@ -31,7 +31,7 @@ def begin_immediately(engine: Any) -> None:
     with "database is locked" at once. If the write lock is taken at the start,
     the timeout of the connection applies.
 
-    :param engine: Cinder's, of SQLAlchemy
+    :param engine: Cinder's SQLAlchemy engine
     """
     @sqlalchemy.event.listens_for(engine, 'before_cursor_execute',
                                   retval=True)

@@ -30,7 +30,7 @@ SPECS = {'kaminario:replication': 'enabled',
 RPO = 60
 BINARY = 'cinder-volume'
 BACK_SECONDS = 120.0
-# Where a volume of 1 GiB is written to, and how much at each offset.
+# The offsets at which a volume of 1 GiB is written, and the bytes at each.
 PLACES = (0, 2 ** 30 - 2 ** 20)
 LENGTH = 2 ** 20
 
@@ -81,7 +81,7 @@ class Disaster:
             self._cinder.volume_types.create(KIND).set_keys(SPECS)
 
     def _let_copy(self) -> None:
-        """Let a round of replication pass, without waiting for it."""
+        """Advance the clocks of both arrays by more than the RPO."""
         with console.step(f'{RPO} seconds pass on the arrays'):
             for reader in (self._primary, self._secondary):
                 reader.post('/sim/v1/clock', advance=RPO + 1)
@@ -111,7 +111,7 @@ class Disaster:
             line.note = f'replication_status {status}'
 
     def _service_is(self, host: str, status: str) -> bool:
-        """Whether the service has the status.
+        """Return whether the service has the status.
 
         :raises CloudError: it has failed
         """

@@ -36,7 +36,7 @@ TARGET = 'dr-site'
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """A simulated array: its name, port, and directory of its state."""
+    """A simulated array: its name, port and state directory."""
 
     name: str
     port: int
@@ -49,7 +49,7 @@ class Site:
 
     @property
     def control_file(self) -> pathlib.Path:
-        """File that it creates with the password of its control API."""
+        """File in which the array writes the password of its control API."""
         return self.state / f'{CONTROL_LOGIN}.password'
 
     @property
@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def secondary(self) -> Site | None:
-        """The one that it replicates to."""
+        """The array that the primary replicates to, or None."""
         if self.second_port is None:
             return None
         return Site('sim-k2-b', self.second_port, self.state / 'second')
@@ -102,7 +102,7 @@ class Settings:
 
     @property
     def password_file(self) -> pathlib.Path:
-        """File with the array's password, one line."""
+        """File with the password of the arrays, one line."""
         return self.state / 'password'
 
     @property
@@ -112,7 +112,7 @@ class Settings:
 
     @property
     def log_dir(self) -> pathlib.Path:
-        """Directory of k2-sim.log and cinder.log."""
+        """Directory of cinder.log and a log for each array."""
         return self.state / 'log'
 
     @property
@@ -122,7 +122,7 @@ class Settings:
 
 
 def truth(text: str) -> bool:
-    """Read a switch of the environment such as CHECK=1."""
+    """Parse a boolean environment variable such as CHECK=1."""
     return text.strip().lower() not in ('', '0', 'no', 'false', 'off')
 
 

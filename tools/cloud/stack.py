@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The two programs of the cloud: the simulated array and Cinder."""
+"""The programs of the cloud: one or two simulated arrays, and Cinder."""
 
 import os
 import sys
@@ -44,9 +44,9 @@ def environment() -> dict[str, str]:
 
 
 def check_ports(run: settings.Settings) -> None:
-    """Make sure that all ports are free.
+    """Check that all ports are free, and different.
 
-    :raises CloudError: one is not
+    :raises CloudError: one is in use, or two are the same
     """
     ports = {'PORT': run.cinder_port, 'SIM_PORT': run.sim_port}
     if run.second_port is not None:
@@ -62,7 +62,10 @@ def check_ports(run: settings.Settings) -> None:
 
 def start_arrays(run: settings.Settings, started: list[children.Child]
                  ) -> list[array.Array]:
-    """Start the arrays, and have Cinder trust their certificates."""
+    """Start the arrays, and write their CA certificates to one file.
+
+    :raises CloudError: an array does not start
+    """
     readers = [start_array(run, site, started)[1] for site in run.sites]
     run.ca_file.write_text(''.join(site.ca_file.read_text()
                                    for site in run.sites))
@@ -72,7 +75,10 @@ def start_arrays(run: settings.Settings, started: list[children.Child]
 def start_array(run: settings.Settings, site: settings.Site,
                 started: list[children.Child]
                 ) -> tuple[children.Child, array.Array]:
-    """Start k2-sim and wait until it answers over verified TLS."""
+    """Start k2-sim and wait until it answers over verified TLS.
+
+    :raises CloudError: it does not start
+    """
     with console.step(f'simulated array {site.name} (k2-sim), profile '
                       f'{PROFILE}, HTTPS') as line:
         line.note = site.url

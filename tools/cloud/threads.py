@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Threads as a cinder-volume of this Cinder has them.
+"""The kind of threads that cinder-volume of the installed Cinder uses.
 
-Import this before anything else of Cinder. A release that offers native
-threads gets them; earlier ones have nothing but eventlet, which replaces the
-threads of the whole process.
+Import this before anything of Cinder. A release that supports native threads
+gets them; earlier ones support only eventlet, which replaces the threads of
+the whole process.
 """
 
 import os
@@ -26,7 +26,7 @@ os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
 
 def use() -> None:
-    """Choose native threads or patch the process, unless that was done."""
+    """Choose native threads or patch the process, unless already done."""
     patch()
     if are_patched():
         return
@@ -36,7 +36,10 @@ def use() -> None:
 
 
 def patch() -> None:
-    """Patch the process if this Cinder has nothing else. Fast if it has."""
+    """Patch the process if the installed Cinder supports only eventlet.
+
+    Does not import Cinder.
+    """
     if are_patched() or features.has_native_threads():
         return
     import eventlet
@@ -44,6 +47,6 @@ def patch() -> None:
 
 
 def are_patched() -> bool:
-    """Whether threads of this process are eventlet's green threads."""
+    """Return whether threads of this process are eventlet's green threads."""
     patcher = sys.modules.get('eventlet.patcher')
     return patcher is not None and patcher.is_monkey_patched('thread')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Build fcoe.ko, which makes Fibre Channel ports of network interfaces.
+"""Build fcoe.ko, which turns network interfaces into Fibre Channel ports.
 
     python -m tools.guest.fcoe
 
@@ -144,7 +144,10 @@ def _recipe() -> str:
 
 @contextlib.contextmanager
 def _alone(path: pathlib.Path, deadline: float) -> Iterator[None]:
-    """Inside, no other process builds; raises BuildError if one does."""
+    """Hold the lock of a build within the block.
+
+    :raises BuildError: another process holds it until the deadline
+    """
     with open(path, 'w') as lock:
         while not _locked(lock.fileno()):
             if time.monotonic() > deadline:
@@ -189,7 +192,7 @@ class _Build:
             tree = work / self._package
             self._configure(tree)
             made = self._compile(tree, work / 'module')
-            # If the first one exists, so does the other.
+            # MODULE comes last: if it exists, so does TARGET_MODULE.
             for name in (TARGET_MODULE, MODULE):
                 os.replace(made / name, self._folder / name)
 
@@ -240,7 +243,10 @@ class _Build:
         self._do(['make', f'-j{os.cpu_count()}', 'ARCH=um', *targets], tree)
 
     def _do(self, command: Sequence[str], folder: pathlib.Path) -> None:
-        """Run a program in a directory, to the log; raises BuildError."""
+        """Run a program in a directory, with its output in the log.
+
+        :raises BuildError: it fails, or does not end before the deadline
+        """
         with open(self._log, 'ab') as log, _started(
                 command, folder, log) as process:
             try:

@@ -55,9 +55,9 @@ _SCRIPTS = ('init.sh', 'system.sh')
 #: Variables of the environment that are passed to the command.
 _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
-# What it says last.
+# The last message of the guest's kernel.
 _DOWN = 'reboot: Power down'
-# Its message when its memory is exhausted, on either console.
+# The kernel's message when its memory is exhausted, on either console.
 _FULL = 'Bus error - the host /dev/shm'
 _NO_ROOM = ('/dev/shm of this machine is full; make it larger, as'  # nosec
             ' with: mount -o remount,size=24G /dev/shm')
@@ -80,8 +80,8 @@ def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         tap: str = '', echo: BinaryIO | None = None) -> int:
     """Run a command as root in a new guest; return its exit status.
 
-    It starts in our working directory. Its output is in console.log in the out
-    directory, and the kernel's messages in dmesg.
+    The command starts in the current working directory. Its output is in
+    console.log in the out directory, and the kernel's messages in dmesg.
 
     :param out: the directory that the guest sees as /out; a temporary one if
         none is given
@@ -134,11 +134,10 @@ def _furnish(work: pathlib.Path, out: pathlib.Path | None,
 @contextlib.contextmanager
 def _booted(work: pathlib.Path, memory: str, tap: str, kernel: BinaryIO
             ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the kernel's process; all its processes are gone afterwards.
+    """Yield the process of the guest's kernel, which ends with the block.
 
-    It starts other processes. They end with its PID namespace, even if this
-    process is killed. The kernel prints to the first console, programs to the
-    second.
+    Its child processes end with its PID namespace, even if this process is
+    killed. The kernel prints to the first console, programs to the second.
     """
     parent = os.getpid()
     network = [f'vec0:transport=tap,ifname={tap},depth=128,gro=1']
@@ -235,11 +234,11 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     said = (out / KERNEL).read_text(errors='replace')
     panic = _PANIC.search(said)
     verdict = work / 'verdict'
-    # A panic can leave it empty.
+    # A panic can leave the file empty.
     text = verdict.read_text().strip() if verdict.exists() else ''
     found = int(text) if text else None
     if found is not None and not panic and _DOWN in said:
-        # On a busy machine it sometimes aborts when all has ended.
+        # On a busy machine the kernel sometimes aborts after powering down.
         return found
     # If nothing failed, the kernel's own status is that of the command.
     if panic or status > _SIGNAL and status != found:

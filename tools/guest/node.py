@@ -156,7 +156,11 @@ def daemon(name: str, *command: str) -> subprocess.Popen[bytes]:
 
 def wait_until(condition: Callable[[], bool], what: str,
                seconds: float = LIMIT) -> None:
-    """Poll until a deadline; raises NodeError."""
+    """Poll until a condition is met.
+
+    :param what: what is waited for, for the message
+    :raises NodeError: the condition was not met in time
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -165,7 +169,7 @@ def wait_until(condition: Callable[[], bool], what: str,
 
 
 def answers(*command: str) -> bool:
-    """Whether a command succeeds."""
+    """Return whether a command succeeds."""
     return subprocess.run(command, capture_output=True,  # nosec B603
                           timeout=LIMIT).returncode == 0
 
@@ -197,7 +201,7 @@ def _show_eui_64() -> None:
 
 @contextlib.contextmanager
 def naa() -> Iterator[None]:
-    """Inside, new disks have the WWID that the target shows."""
+    """Let new disks have the target's own WWID within the block."""
     _WWID_RULES.unlink()
     run('umount', str(_SCSI_ID))
     run('udevadm', 'control', '--reload')
@@ -210,7 +214,7 @@ def naa() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_product() -> Iterator[None]:
-    """Inside, multipathd does not have the product's settings."""
+    """Remove the product's settings of multipathd within the block."""
     text = _DEVICES.read_text()
     _DEVICES.unlink()
     multipathd.reconfigure()
@@ -223,7 +227,7 @@ def without_product() -> Iterator[None]:
 
 @contextlib.contextmanager
 def product_alone() -> Iterator[None]:
-    """Inside, no setting of the site overrides those of the product."""
+    """Let no setting of the site override the product's within the block."""
     _MULTIPATH.write_text(_SITE)
     multipathd.reconfigure()
     try:
@@ -247,7 +251,7 @@ def _start_iscsid() -> None:
 
 
 class _Multipathd:
-    """The daemon that makes maps of all disks that have several paths."""
+    """The daemon that creates multipath maps of disks with several paths."""
 
     def __init__(self) -> None:
         """Start without a running daemon."""

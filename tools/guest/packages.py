@@ -42,7 +42,7 @@ if processor.is_newer():
 
 def missing(programs: Mapping[str, str] = PROGRAMS,
             files: Mapping[str, str] = FILES) -> str:
-    """Return why no guest can boot here, naming packages, or nothing."""
+    """Return which packages must be installed to boot guests, or ''."""
     lacking = {package for program, package in programs.items()
                if shutil.which(program, path=path()) is None}
     lacking |= {package for pattern, package in files.items()

@@ -54,7 +54,10 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Lock it; raises OSError if another process has locked it."""
+    """Lock a directory within the block.
+
+    :raises OSError: another process has locked it
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

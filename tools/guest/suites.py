@@ -49,7 +49,7 @@ SUITES = {
 #: The data plane of a suite, if not tgt; K2_PLANE overrides it.
 PLANES = {'lio': 'lio'}
 # Time limit of all guests, including the build of the module: four times what
-# they need on two idle processors, since other tests may run beside them.
+# they need on two idle processors, because other tests may run in parallel.
 SECONDS = 2400.0
 # Some tests fill a volume of 1 GiB on each array.
 MEMORY = '5G'
@@ -73,7 +73,7 @@ def command(suite: str, seconds: float) -> list[str]:
 
 
 def environment(suite: str) -> dict[str, str]:
-    """Return our environment, with a suite's data plane unless it has one.
+    """Return our environment, with a suite's data plane if K2_PLANE is unset.
 
     :raises BuildError: a suite needs Fibre Channel, which is not available
     """

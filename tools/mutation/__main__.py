@@ -167,9 +167,12 @@ def share(verdicts: Sequence[str]) -> float:
 
 
 def margin(bar: float, tried: int) -> float:
-    """Return by how much the share of so many may be lower by chance.
+    """Return by how much the share of killed mutants may be lower by chance.
 
-    Two standard deviations, where all mutants would just meet the bar.
+    Two standard deviations, if all mutants together would just meet the bar.
+
+    :param bar: the required share
+    :param tried: number of mutants that were tested
     """
     return 2 * math.sqrt(bar * (1 - bar) / tried)
 

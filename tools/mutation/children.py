@@ -65,9 +65,9 @@ class Child:
         self.deadline = time.monotonic() + task.seconds
 
     def end(self) -> int | None:
-        """Kill its group; return its exit status, None if it still ran.
+        """Kill its group; return its exit status, or None if it was running.
 
-        A negative status is that of a signal.
+        A negative status means that a signal ended it.
         """
         ended = bool(select.select([self.handle], [], [], 0)[0])
         os.killpg(self._pid, signal.SIGKILL)

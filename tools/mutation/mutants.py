@@ -184,7 +184,7 @@ def find_in(root: pathlib.Path, path: str) -> list[Mutant]:
 
 
 def files(root: pathlib.Path, packages: Sequence[str]) -> Iterator[str]:
-    """Names of the files of packages, below the root."""
+    """Yield the paths of the files of packages, relative to the root."""
     for package in packages:
         for path in sorted((root / 'cinder_k2' / package).rglob('*.py')):
             yield path.relative_to(root).as_posix()
@@ -193,7 +193,7 @@ def files(root: pathlib.Path, packages: Sequence[str]) -> Iterator[str]:
 def shuffled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
     """Return mutants in an order set by the seed, alternating packages.
 
-    The first ones of it are a sample that favors no package.
+    The first ones are a sample that favors no package.
     """
     queues: dict[str, list[Mutant]] = {}
     for mutant in mutants:

@@ -39,7 +39,8 @@ SURVIVORS = 400
 BAR = 0.8
 MINUTES = 4.0
 JOBS = os.cpu_count() or 1
-# Tests get this many seconds, and this many times as long as they took.
+# Time limit of the tests of a mutant: this many seconds, plus this many times
+# as long as the tests take without it.
 SECONDS = 15.0
 SLOWER = 5.0
 # Imported once. The first two prepare Cinder and hypothesis; none imports

@@ -87,7 +87,7 @@ class Suite:
 
         Those of the fastest class come first. A statement that runs before any
         test, such as a constant, is covered by each test that runs a line of
-        the file: coverage sometimes counts it to single tests as well.
+        the file: coverage sometimes attributes it to individual tests, too.
         """
         lines = self._lines.get(mutant.path, {})
         first, last = mutant.lines
@@ -132,7 +132,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, name: str, path: Any, target: Any = None
                   ) -> importlib.machinery.ModuleSpec | None:
-        """Return the module, if it is asked for."""
+        """Return the spec of the module, if it is requested."""
         return self._spec if name == self._spec.name else None
 
 

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The Debian package, into dist/, tried with Debian's own Cinder.
+"""Build the Debian package into dist/, and try it with Debian's own Cinder.
 
     python -m tools.packages.deb
 
 Builds the source and the binary package of packaging/debian in a tree of
-Debian 13, checks them with lintian, installs the package beside Debian's
-cinder-volume, and has it do the main workflow on k2-sim. All of that happens
-in namespaces of its own, without network: see tools/packages/trial.py.
+Debian 13, checks them with lintian, installs the package with Debian's
+cinder-volume, and runs the main workflow on k2-sim. All of that happens in
+separate namespaces, without network: see tools/packages/trial.py.
 """
 
 from collections.abc import Iterator
@@ -72,10 +72,10 @@ def unpack(sdist: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def enter(source: str) -> None:
-    """Build and try the package in namespaces of its own.
+    """Build and try the package in separate namespaces.
 
     :param source: the name of the source tree
-    :raises PackageError: a step failed, and has said so
+    :raises PackageError: a step failed; its output says why
     """
     parent = os.getpid()
     done = subprocess.run(  # nosec B603 B607
@@ -103,9 +103,9 @@ def collect() -> list[pathlib.Path]:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Keep other runs out.
+    """Prevent other runs within the block.
 
-    :raises PackageError: there is another one
+    :raises PackageError: another run is in progress
     """
     tree.FOLDER.mkdir(parents=True, exist_ok=True)
     with (tree.FOLDER / 'lock').open('a') as stream:

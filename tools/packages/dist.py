@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The sdists and wheels of the driver and of k2-sim, into dist/.
+"""Build the sdists and wheels of the driver and of k2-sim into dist/.
 
     python -m tools.packages.dist [--check]
 
-Two builds of one commit are equal, byte for byte. What is committed is built,
-in a clone of its own, with the build tools of ``packaging/build.txt`` and the
-date of the commit. Wheels are built from the sdists.
+Two builds of one commit are equal, byte for byte. The last commit is built, in
+a temporary clone, with the build tools of ``packaging/build.txt`` and the date
+of the commit. Wheels are built from the sdists.
 """
 
 import argparse
@@ -132,7 +132,7 @@ def repack(sdist: pathlib.Path, epoch: int) -> None:
 
 
 def _anonymous(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
-    """Return a member without owner, date, and umask."""
+    """Return a member with a fixed date and mode, and without an owner."""
     wanted = tarfile.TarInfo(member.name)
     wanted.type, wanted.linkname = member.type, member.linkname
     wanted.size, wanted.mtime = member.size, epoch
@@ -142,7 +142,7 @@ def _anonymous(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
 
 
 def _files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Our sdists and wheels in a folder, in the order of their names."""
+    """Yield our sdists and wheels in a folder, in the order of their names."""
     for path in sorted(folder.glob('*')):
         if (path.name.startswith(tuple(PROJECTS.values()))
                 and path.name.endswith(_ENDINGS)):

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The source RPM, into dist/, checked by rpmlint.
+"""Build the source RPM into dist/, and check it with rpmlint.
 
     python -m tools.packages.rpm
 
 rpmbuild makes it from packaging/rpm and the sdist. The binary package cannot
-be built here: that takes the macros of Fedora or EL.
+be built here, because that needs the macros of Fedora or EL.
 """
 
 import os

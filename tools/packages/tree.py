@@ -12,8 +12,8 @@
 
 """A tree of Debian 13 with Debian's own Cinder, in .venvs/trixie.
 
-It is made by mmdebstrap, from the mirror that this machine's apt uses, and
-stays unchanged: what is done in it goes to an overlay.
+It is created by mmdebstrap, from the mirror that this machine's apt uses, and
+stays unchanged: changes are made in an overlay.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ from tools.releases import environments
 SUITE = 'trixie'
 FOLDER = environments.FOLDER / SUITE
 BASE = FOLDER / 'tree'
-# To build and check a package, and the host program with what it needs.
+# To build and check a package, and Cinder with the services that it needs.
 PACKAGES = (
     'build-essential', 'debhelper', 'dh-sequence-python3', 'help2man',
     'lintian',
@@ -43,9 +43,9 @@ _SECONDS = 3600.0
 
 
 def make() -> pathlib.Path:
-    """Return the tree, made if it is missing or outdated.
+    """Return the tree, created if it is missing or outdated.
 
-    :raises PackageError: it cannot be made
+    :raises PackageError: it cannot be created
     """
     stamp, source = FOLDER / 'packages', mirror()
     wanted = f'{source} {" ".join(PACKAGES)}'
@@ -58,7 +58,7 @@ def make() -> pathlib.Path:
         remove(old)
     settings = FOLDER / 'apt.conf'
     settings.write_text(apt_settings())
-    # What it mounts must not outlive it.
+    # The mounts of mmdebstrap must end with it.
     programs.run(
         'unshare', '--mount', '--pid', '--fork', '--kill-child', '--',
         'mmdebstrap', '--mode=root', '--variant=apt',

@@ -14,9 +14,8 @@
 
     python -m tools.packages.trial SOURCE
 
-Not to be run by hand: tools/packages/deb.py starts it in namespaces of its
-own, with the name of the source tree. Mounts, network and processes end with
-it.
+Not to be run by hand: tools/packages/deb.py starts it in separate namespaces,
+with the name of the source tree. Mounts, network and processes end with it.
 
 Debian's init scripts start cinder-api, cinder-scheduler and cinder-volume, as
 systemd does, on Debian's MariaDB and RabbitMQ. The array is k2-sim of this
@@ -59,7 +58,7 @@ SECONDS = 240.0
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _CA_FILE = '/etc/cinder/k2-ca.pem'
 _CINDER_CONF = 'etc/cinder/cinder.conf'
-# What that of the package sets otherwise.
+# Options that cinder.conf of the package sets to other values.
 _REPLACED = re.compile(r'^(?=(enabled_backends|auth_strategy|my_ip) =)', re.M)
 _CONFIGURATION = """
     [DEFAULT]
@@ -84,7 +83,10 @@ _ERLANG = ('RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """The system in the tree, by the folder of its root."""
+    """The Debian system in the tree.
+
+    :ivar root: its root directory
+    """
 
     root: pathlib.Path
 
@@ -166,13 +168,13 @@ def build(system: System, source: str) -> None:
 
 
 def _built(system: System, pattern: str) -> list[str]:
-    """The files that were built, by their paths in the system."""
+    """Return the paths, in the system, of the files that were built."""
     return [f'/{deb.BUILD}/{path.name}' for path in sorted(
         (system.root / deb.BUILD).glob(pattern))]
 
 
 def listens(port: int) -> bool:
-    """Return whether something listens on a port of the loopback."""
+    """Return whether something listens on a port of the loopback interface."""
     try:
         socket.create_connection((settings.HOST, port), 5).close()
     except OSError:

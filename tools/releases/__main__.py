@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver's tests on the releases of OpenStack that it supports.
+"""Run the driver's tests on the releases of OpenStack that it supports.
 
     python -m tools.releases [--slice | --imports] [RELEASE ...]
 
@@ -35,7 +35,8 @@ from tools.releases import table
 from tools import run_tests
 from tools import signals
 
-# What a process of tests has after it was prepared like a cinder-volume.
+# Prints the version of Python, and whether eventlet has replaced the threads
+# of a process that is prepared like cinder-volume.
 _SHOW = ('import json, sys; from tools.cloud import threads; threads.use();'
          'print(json.dumps([sys.version.split()[0], threads.are_patched()]))')
 
@@ -106,7 +107,7 @@ def _run(release: table.Release, options: argparse.Namespace) -> int:
 
 
 def _shown(python: pathlib.Path) -> tuple[str, bool]:
-    """The version of an interpreter, and whether its Cinder patches it."""
+    """Return the version of an interpreter, and whether Cinder patches it."""
     done = subprocess.run(  # nosec B603
         [python, '-W', 'ignore', '-c', _SHOW], cwd=table.ROOT, check=True,
         stdout=subprocess.PIPE, text=True)

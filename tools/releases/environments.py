@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual environments with an older Cinder, beside that of the newest.
+"""Virtual environments with older releases of Cinder than that in ``.venv``.
 
-They are in ``.venvs``, by release. The project's own packages are installed
-in them as in ``.venv``, to be edited.
+They are in ``.venvs``, by release. As in ``.venv``, the project's own packages
+are installed in editable mode.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class BuildError(Exception):
 
 
 def python_of(name: str) -> pathlib.Path:
-    """The interpreter of a release's environment."""
+    """Return the interpreter of a release's environment."""
     return FOLDER / name / 'bin' / 'python'
 
 
@@ -72,7 +72,7 @@ def of_ubuntu() -> pathlib.Path:
 
     It has the versions of ``ubuntu.yaml``, in place of the release's.
 
-    :raises BuildError: it cannot be built, such as without its Python
+    :raises BuildError: it cannot be built, such as if its Python is missing
     """
     ubuntu = table.ubuntu()
     release = dataclasses.replace(table.find(ubuntu.release),
@@ -87,8 +87,7 @@ def build(release: table.Release, *, lowest: bool = False,
     :param lowest: with the lowest versions that ``requirements.txt`` allows
         on this release
     :param pins: versions of Ubuntu's packages, by name
-    :raises BuildError: no interpreter is there, or an installation
-        failed
+    :raises BuildError: there is no interpreter, or an installation failed
     """
     folder = FOLDER / (LOWEST if lowest else
                        UBUNTU if pins else release.name)
@@ -119,7 +118,7 @@ def build_simulator(release: table.Release) -> pathlib.Path:
     It has the lowest versions that k2-sim allows, also for its tests, and the
     oldest Python of a release.
 
-    :raises BuildError: no interpreter is there, or an installation failed
+    :raises BuildError: there is no interpreter, or an installation failed
     """
     python = python_of(LOWEST_SIMULATOR)
     shutil.rmtree(FOLDER / LOWEST_SIMULATOR, ignore_errors=True)
@@ -165,12 +164,12 @@ def interpreter(release: table.Release, *, lowest: bool = False
 
 
 def _minor(version: str) -> int:
-    """The number after the point of a version of Python."""
+    """Return the minor version of a version of Python."""
     return int(version.partition('.')[2])
 
 
 def _places(version: str) -> Iterable[pathlib.Path]:
-    """Folders with interpreters of a version, on PATH first."""
+    """Yield folders that may have an interpreter of a version, PATH first."""
     for place in os.environ.get('PATH', '').split(os.pathsep):
         yield pathlib.Path(place)
     root = pathlib.Path(os.environ.get('PYENV_ROOT') or
@@ -179,7 +178,7 @@ def _places(version: str) -> Iterable[pathlib.Path]:
 
 
 def _is_version(path: pathlib.Path, version: str) -> bool:
-    """Whether a program is an interpreter of this version, and no stub."""
+    """Return whether a program is an interpreter of a version, not a stub."""
     if not path.exists():
         return False
     done = subprocess.run(  # nosec B603
@@ -189,7 +188,7 @@ def _is_version(path: pathlib.Path, version: str) -> bool:
 
 
 def _arguments(release: table.Release) -> list[str]:
-    """What to install."""
+    """Return the arguments of "uv pip install" that say what to install."""
     return [*[word for file in REQUIREMENTS[1:]
               for word in ('--requirement', str(table.ROOT / file))],
             *release.also,
@@ -199,7 +198,7 @@ def _arguments(release: table.Release) -> list[str]:
 
 def _constraints(release: table.Release, lowest: bool,
                  more: Iterable[str] = ()) -> Iterable[str]:
-    """The release's constraints, but for what the tests need newer.
+    """Yield the release's constraints, without packages that must be newer.
 
     :param more: further packages without a constraint
     """
@@ -217,19 +216,19 @@ def _constraints(release: table.Release, lowest: bool,
 
 
 def _required() -> set[str]:
-    """The packages that the driver requires."""
+    """Return the names of the packages that the driver requires."""
     text = (table.ROOT / 'requirements.txt').read_text()
     return {_name(line) for line in text.splitlines()} - {''}
 
 
 def _name(line: str) -> str:
-    """The package of a requirement, in PyPI's normal form."""
+    """Return the name of a requirement in PyPI's normalized form."""
     found = _NAME.match(line)
     return re.sub('[-_.]+', '-', found[0]).lower() if found else ''
 
 
 def _fingerprint(release: table.Release, lowest: bool) -> str:
-    """Changes whenever the environment has to be built again."""
+    """Return a digest that changes when the environment must be rebuilt."""
     base = interpreter(release, lowest=lowest)
     digest = hashlib.sha256(
         f'{release} {lowest} {table.ROOT} {base}'.encode())

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the installed Cinder has, asked for by feature and not by version.
+"""Features of the installed Cinder, detected without comparing versions.
 
-Imports nothing of Cinder before it is asked: threads must be chosen first.
+Only calls import Cinder, not this module: threads must be chosen first.
 """
 
 import importlib
@@ -23,7 +23,7 @@ from typing import Any
 
 
 def has_native_threads() -> bool:
-    """Whether Cinder runs without eventlet; does not import it."""
+    """Return whether Cinder can run without eventlet; does not import it."""
     spec = importlib.util.find_spec('cinder')
     return spec is None or any(
         os.path.exists(os.path.join(place, 'monkey_patch.py'))
@@ -31,7 +31,7 @@ def has_native_threads() -> bool:
 
 
 def database_api() -> Any:
-    """Cinder's module for its database."""
+    """Return Cinder's module for its database."""
     try:
         return importlib.import_module('cinder.db.sqlalchemy.api')
     except ImportError:
@@ -39,15 +39,15 @@ def database_api() -> Any:
 
 
 def retypes_in_place() -> bool:
-    """Whether a retype to another back end of an array may keep the volume.
+    """Return whether a retype to another back end may keep the volume.
 
-    Else Cinder copies it.
+    Both back ends are on one array. Otherwise Cinder copies the volume.
     """
     manager = importlib.import_module('cinder.volume.manager').VolumeManager
     return 'diff' in inspect.signature(manager.migrate_volume).parameters
 
 
 def has_control_socket() -> bool:
-    """Whether gunicorn opens a socket for its own control commands."""
+    """Return whether gunicorn opens a socket for its own control commands."""
     config = importlib.import_module('gunicorn.config')
     return 'control_socket_disable' in config.make_settings()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The tests of the driver and of k2-sim with the lowest versions they allow.
+"""Run the tests of the driver and k2-sim with the lowest allowed versions.
 
     python -m tools.releases.lowest
 
@@ -51,7 +51,9 @@ def differences(file: str, wanted: Mapping[str, str],
                 found: Mapping[str, str]) -> list[str]:
     """Return a line for each package whose version is not the lowest.
 
-    :param file: where these are allowed
+    :param file: the file that allows these versions
+    :param wanted: the lowest allowed versions, by package
+    :param found: the installed versions, by package
     """
     return [f'{name}: {file} allows {version}, but the lowest that can be '
             f'installed is {found[name]}'
@@ -85,7 +87,7 @@ def _differences(file: str, python: pathlib.Path) -> list[str]:
 
 
 def _versions(python: pathlib.Path, names: list[str]) -> dict[str, str]:
-    """The versions of packages in an environment."""
+    """Return the versions of packages in an environment."""
     done = subprocess.run(  # nosec B603
         [python, '-c', _SHOW, *names], check=True, stdout=subprocess.PIPE,
         text=True)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page about supported releases, from the last results on each."""
+"""Writes the page about supported releases from the last results on each."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from tools.releases import table
 from tools import run_tests
 
 PAGE = table.ROOT / 'doc' / 'source' / 'operator' / 'releases.rst'
-# Committed with the page, since each release runs on a day of its own.
+# Committed with the page, because releases are tested on different days.
 RESULTS = PAGE.with_suffix('')
 _INTRODUCTION = """\
 .. Written by make matrix from the results of its tests.
@@ -79,7 +79,7 @@ class Result:
 def result_of(release: table.Release, python: str, threads: str,
               tallies: Mapping[str, run_tests.Tally],
               workflow: bool) -> Result:
-    """Add up the results of the suites of today."""
+    """Return the sum of the results of the suites, dated today."""
     every = tallies.values()
     return Result(release.name, release.cinder, python, threads,
                   sum(tally.passed for tally in every),
@@ -97,7 +97,7 @@ def load(releases: Iterable[table.Release]) -> list[Result]:
 
 
 def render(results: Iterable[Result]) -> str:
-    """Write the page."""
+    """Return the text of the page."""
     results = list(results)
     text = _INTRODUCTION + _row(_HEADING)
     for one in results:

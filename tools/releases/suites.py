@@ -21,20 +21,20 @@ from tools.releases import table
 from tools import run_tests
 
 SUITES = ('unit', 'integration', 'functional')
-# Each release brings another urllib3.
+# The releases have different versions of urllib3.
 PEERS = r'tests\.integration\.test_peers\.'
-# A slice of the functional tests, in two minutes: what clouds do all day,
-# over both transports, also on an array that serves known requests only.
+# A slice of the functional tests, in two minutes: the most common operations
+# over both transports, also on an array that accepts only known requests.
 SLICE = (r'tests\.functional\.test_(volumes|snapshots|attach_iscsi|attach_fc'
          r'|known|images)\.')
-# Two services that work on the same objects at once.
+# Two services that work on the same objects at the same time.
 CLUSTER = r'tests\.faults\.test_cluster\.'
 _WORKFLOW_SECONDS = 900.0
 _IMPORT_SECONDS = 120.0
 
 
 def check_imports(python: pathlib.Path) -> run_tests.Tally:
-    """Import all modules of the driver; one that fails is a failure."""
+    """Import all modules of the driver; an error counts as a failed test."""
     print('== imports', flush=True)
     tally = run_tests.Tally()
     try:
@@ -66,7 +66,7 @@ def run(release: table.Release, python: pathlib.Path, *, is_slice: bool
 
 
 def run_simulator(python: pathlib.Path) -> run_tests.Tally:
-    """Run the tests of k2-sim in an environment of its own."""
+    """Run the tests of k2-sim in a separate environment."""
     suite = run_tests.SIMULATOR
     results = table.ROOT / '.venvs' / 'results' / suite
     results.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def run_simulator(python: pathlib.Path) -> run_tests.Tally:
 
 
 def check_workflow(release: table.Release, python: pathlib.Path) -> bool:
-    """Whether the main workflow succeeds on both back ends of a cloud."""
+    """Return whether the main workflow succeeds on both back ends."""
     print(f'== {release.name}-workflow', flush=True)
     try:
         return not subprocess.run(  # nosec B603
@@ -115,13 +115,13 @@ def _run(name: str, release: table.Release, python: pathlib.Path, suite: str,
 
 
 def _repository(release: table.Release) -> pathlib.Path:
-    """Where stestr keeps the results, apart from those of "make test"."""
+    """Return the directory of stestr's results, apart from "make test"."""
     folder = table.ROOT / '.venvs' / 'results' / release.name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _variables(suite: str) -> Mapping[str, str]:
-    """The environment of a suite, without programs of .venv."""
+    """Return the environment variables of a suite, without PATH of .venv."""
     return {**os.environ, 'PYTHONWARNINGS': 'ignore',
             'OS_TEST_PATH': f'./tests/{suite}'}

@@ -22,7 +22,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).with_name('releases.yaml')
 UBUNTU = pathlib.Path(__file__).with_name('ubuntu.yaml')
-# The part of a Debian version that is upstream's.
+# The upstream part of a Debian version.
 _UPSTREAM = re.compile(r'(?:\d+:)?([\d.]+)')
 
 
@@ -78,7 +78,7 @@ class Ubuntu:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions on PyPI of its packages, by name there."""
+        """The versions of its packages on PyPI, by their names on PyPI."""
         found = {name: _UPSTREAM.match(version)
                  for name, version in self.packages.items()}
         return {name: match[1] for name, match in found.items() if match}
@@ -100,4 +100,4 @@ def installed() -> Release:
         if release.cinder == version:
             return release
     raise UnknownReleaseError(
-        f'Cinder {version} is installed, which is none of {TABLE.name}.')
+        f'Cinder {version} is installed, which {TABLE.name} does not list.')

@@ -14,8 +14,8 @@
 
     python -m tools.releases.together
 
-For each two consecutive releases, between which Cinder can be upgraded without
-a stop, two services of one cluster share database, locks and array; the
+For each two consecutive releases between which Cinder supports a rolling
+upgrade, two services of one cluster share database, locks and array; the
 database has the tables of the newer release. Both carry out random operations
 on the same objects, and one is killed. Ends with status 1 if a test failed, or
 an environment could not be built.
@@ -34,10 +34,10 @@ from tools import signals
 
 def pairs(releases: list[table.Release]
           ) -> Iterator[tuple[table.Release, table.Release]]:
-    """Return the older and the newer release of each rolling upgrade.
+    """Yield the older and the newer release of each rolling upgrade.
 
-    Cinder supports none that skips a release, each of which has a number of
-    its own.
+    Cinder supports none that skips a release, so the major versions of the
+    two differ by one.
     """
     for older, newer in itertools.pairwise(releases):
         if _number(newer) == _number(older) + 1:

@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tempest on a real Cinder, keystone and glance, and on two simulated arrays.
+"""Run Tempest on real Cinder, keystone and glance, and two simulated arrays.
 
     python -m tools.tempest [--quick] [--debug] [REGEX]
 
 Prints each failure when it happens, and `N passed, N failed, N skipped` as the
 last line. A test that is skipped for an unexpected reason counts as failed. If
 the machine lacks a requirement, the result is one skipped test, with the
-reason above that line. The logs of all services are in artifacts/tempest.
-Nothing else is left.
+reason above that line. The logs of all services are in artifacts/tempest; no
+other files remain.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def missing() -> str:
-    """Return why this machine cannot run it, or nothing."""
+    """Return why this machine cannot run tempest, or ''."""
     return packages.missing(
         {**packages.PROGRAMS, **servers.PROGRAMS},
         {**packages.FILES, **servers.FILES}) or network.missing()

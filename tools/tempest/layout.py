@@ -20,7 +20,7 @@ TAP = 'tap0'
 KEYSTONE, GLANCE, CINDER, NEUTRON = 5000, 9292, 8776, 9696
 DATABASE, BROKER = 3306, 5672
 REGION = 'RegionOne'
-#: The user that everything is set up with, and its project.
+#: The name of the administrator, who sets up everything, and of its project.
 ADMIN = 'admin'
 
 

@@ -11,7 +11,7 @@
 # under the License.
 """A stub of neutron, which tempest queries when it cleans up.
 
-It returns an empty list for every request.
+It has no security groups, and answers 404 to every other request.
 """
 
 import http.server
@@ -26,7 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_GET(self) -> None:
-        """Return an empty list."""
+        """Return an empty list of security groups, or 404."""
         known = '/security-groups' in self.path
         body = json.dumps({'security_groups': []} if known else {}).encode()
         self.send_response(200 if known else 404)

@@ -12,7 +12,8 @@
 """Start an OpenStack with block storage and images only.
 
 The database, the broker, keystone, glance, Cinder's API and scheduler and two
-simulated arrays run on this machine; what attaches volumes runs in a guest.
+simulated arrays run on this machine; cinder-volume and cinder-backup, which
+attach volumes, run in a guest.
 """
 
 from collections.abc import Mapping

@@ -27,7 +27,7 @@ from tools.tempest import identity
 from tools.tempest import layout
 from tools.tempest import programs
 
-#: A separate environment, in the one with Cinder.
+#: A separate environment, inside the one with Cinder.
 VENV = pathlib.Path(sys.prefix, 'tempest')
 #: All tests that need no nova.
 ALL = r'^(tempest\.api\.volume\.|cinder_tempest_plugin\.api\.)'
@@ -47,7 +47,7 @@ LEFT_OUT = (
 EXCUSES = ('compute service is not available',
            'skipped as Nova is not available')
 #: Tests that --quick skips: they read and write whole volumes, which takes a
-#: minute or two each. The sample includes another test of each kind.
+#: minute or two each. It runs another test of each kind.
 LONG = (
     r'^cinder_tempest_plugin\.api\.volume\.(admin\.)?test_volume_backup\.',
     r'\.test_volumes_backup\.VolumesBackups(Admin)?Test\.',
@@ -148,7 +148,8 @@ def install() -> None:
         raise errors.CloudError(str(error)) from error
     wanted = (f'tempest=={release.tempest}',
               f'cinder-tempest-plugin=={release.tempest_plugin}')
-    # Two that install it at the same time would delete each other's files.
+    # Two processes that install it at the same time would delete each other's
+    # files.
     lock = fasteners.InterProcessLock(f'{VENV}.lock')
     if not lock.acquire(timeout=_INSTALL_SECONDS):
         raise errors.CloudError(

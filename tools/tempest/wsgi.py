@@ -11,7 +11,8 @@
 # under the License.
 """The APIs as WSGI applications, for gunicorn.
 
-Each service parses the command line, which here is that of gunicorn.
+Each service parses the command line. Here that is gunicorn's, so it is
+replaced while the service is loaded.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tools.releases import features
 
 @contextlib.contextmanager
 def _command_line(*words: str) -> Iterator[None]:
-    """Replace the command line inside."""
+    """Replace the command line within the block."""
     own, sys.argv = sys.argv, list(words)
     try:
         yield
