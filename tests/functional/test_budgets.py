@@ -83,8 +83,8 @@ class BudgetsTest(base.FunctionalTest):
         # Its name, the objects that need it, and the note in the group.
         with self.assert_calls(3):
             self.backend.delete_snapshot(snapshot)
-        # Its name, snapshots, group and mappings; the note and the new name.
-        with self.assert_calls(6):
+        # Its name, snapshots and group; the note and the new name.
+        with self.assert_calls(5):
             self.backend.delete_volume(self.volume)
         for clone in clones:
             self.backend.delete_volume(clone)
@@ -97,7 +97,7 @@ class BudgetsTest(base.FunctionalTest):
         specs = {'kaminario__clone_strategy': 'view'}
         view = self.backend.clone(self.volume, **specs)
         clone = self.backend.clone(view, **specs)
-        with self.assert_calls(5):
+        with self.assert_calls(4):
             self.backend.delete_volume(view)
         self.backend.delete_volume(clone)
         self.assert_left(volumes=1, volume_groups=1)

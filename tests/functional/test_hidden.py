@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.driver.operations import deletion as deletions
+from cinder_k2.driver.operations import purge
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
@@ -310,18 +311,38 @@ class CarefulTest(HiddenTest):
         self.backend.delete_volume(view)
         self.assertNothingLeft()
 
+    def test_a_volume_mapped_to_a_host(self) -> None:
+        """To one that the driver does not know, while a clone needs it."""
+        clone = self.backend.clone(self.volume)
+        made, = self.admin.list('volumes', name=f'cv-{self.volume.id}')
+        host = self.make('hosts', name='foreign', type='Linux')
+        mapping = self.make(
+            'mappings', host={'ref': f'/hosts/{host["id"]}'},
+            volume={'ref': f'/volumes/{made["id"]}'})
+        self.assert_busy(self.backend.delete_volume, self.volume, 'foreign')
+        self.admin.delete('mappings', mapping['id'])
+        self.admin.delete('hosts', host['id'])
+        self.backend.delete_volume(self.volume)
+        self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
     def test_a_volume_mapped_to_a_host_group_without_hosts(self) -> None:
-        """VG-8: its volume group counts no mapped host."""
+        """VG-8: its group counts no mapped host. It stays until unmapped."""
         clone = self.backend.clone(self.volume)
         made, = self.admin.list('volumes', name=f'cv-{self.volume.id}')
         group = self.make('host_groups', name='empty')
         mapping = self.make(
             'mappings', host={'ref': f'/host_groups/{group["id"]}'},
             volume={'ref': f'/volumes/{made["id"]}'})
-        self.assert_busy(self.backend.delete_volume, self.volume, 'empty')
-        self.admin.delete('mappings', mapping['id'])
         self.backend.delete_volume(self.volume)
         self.backend.delete_volume(clone)
+        kept, = self.admin.list('volumes', id=made['id'])
+        self.assertEqual(f'cdel-{made["id"]}', kept['name'])
+        self.admin.delete('mappings', mapping['id'])
+        self.admin.delete('host_groups', group['id'])
+        purge.run(self.backend.side.array,
+                  int(made['volume_group']['ref'].rpartition('/')[2]))
+        self.assertNothingLeft()
 
     def test_a_source_that_nobody_locks(self) -> None:
         """Cinder's image cache may delete a volume while it is cloned."""

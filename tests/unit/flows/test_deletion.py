@@ -41,9 +41,14 @@ class DeleteVolumeTest(doubles.TestCase):
     def retire(self, volume):
         return deletion.retire_volume(self.array, volume, ['cv-1', 'cv-2'])
 
-    def needed(self):
-        """Return what the volume is needed for, from now on."""
-        needs = mock.create_autospec(deferred_deletion.Needs, instance=True)
+    def needed(self, mapped_hosts=1):
+        """Return what the volume is needed for, from now on.
+
+        :param mapped_hosts: as its volume group counts them; None if it does
+            not
+        """
+        needs = deferred_deletion.Needs(
+            rest.VolumeGroup(3, mapped_hosts_count=mapped_hosts), [])
         self.array.deferred.needs_of_volume.return_value = needs
         return needs
 
@@ -84,6 +89,20 @@ class DeleteVolumeTest(doubles.TestCase):
         self.assertEqual(
             [mock.call.array.deferred.needs_of_volume(VOLUME),
              mock.call.array.volumes.check_unmapped(VOLUME),
+             mock.call.array.deferred.defer_volume(
+                 VOLUME, needs, ['cv-1', 'cv-2'])], self.calls())
+
+    def test_retire_volume_with_clones_of_group_without_count(self):
+        self.needed(None)
+        self.retire(VOLUME)
+        self.assertEqual([mock.call.array.volumes.check_unmapped(VOLUME)],
+                         self.calls('array.volumes.check_unmapped'))
+
+    def test_retire_volume_with_clones_of_group_without_mappings(self):
+        needs = self.needed(0)
+        self.assertIs(needs, self.retire(VOLUME))
+        self.assertEqual(
+            [mock.call.array.deferred.needs_of_volume(VOLUME),
              mock.call.array.deferred.defer_volume(
                  VOLUME, needs, ['cv-1', 'cv-2'])], self.calls())
 
