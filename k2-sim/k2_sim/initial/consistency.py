@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from k2_sim import clock as clock_module
 from k2_sim import errors
 from k2_sim.rules import registry
+from k2_sim.rules import volumes
 from k2_sim.state import schema
 from k2_sim.state import store as store_module
 
@@ -27,6 +28,10 @@ _IDENTITY = 'identity'
 _KINDS: dict[str, type | tuple[type, ...]] = {
     'int': int, 'number': (int, float), 'string': str, 'bool': bool,
     'ref': str}
+# Fields that are null until the array knows better.
+_UNKNOWN_AT_FIRST = frozenset({
+    ('mappings', 'lun'),
+    ('replication/sessions', 'remote_replication_session_id')})
 # The times that the array itself has written into rows.
 _STAMPS = ('creation_time', 'data_creation_time', 'last_exposed_time',
            'last_restored_time', 'last_snapshot_creation_time',
@@ -64,6 +69,9 @@ def damage_of(store: store_module.Store, resource: str, row: schema.Row
     """
     for field in registry.stored(resource):
         value = row.get(field.name)
+        if value is None and field.name in row and not _may_be_null(
+                resource, row['id'], field):
+            return f'{resource} {row["id"]} with a bad {field.name}: null'
         if not _has_type(field, value):
             return (f'{resource} {row["id"]} with a bad {field.name}:'
                     f' a {type(value).__name__}')
@@ -89,6 +97,14 @@ def latest(store: store_module.Store) -> float:
         row[field] for name in store.tables
         for row in store.rows(name) for field in _STAMPS
         if isinstance(row.get(field), (int, float))), default=0))
+
+
+def _may_be_null(resource: str, number: int, field: schema.Field) -> bool:
+    place = resource, field.name
+    if place == ('volumes', 'volume_group'):
+        return number == volumes.CTRL_ID
+    return (field.null or field.create == 'optional'
+            or place in _UNKNOWN_AT_FIRST)
 
 
 def _has_type(field: schema.Field, value: object) -> bool:

@@ -256,6 +256,19 @@ class TestUnusable(StateTest):
             self._refused('is damaged: ')
             self._refused(f'{resource} {number} ')
 
+    def test_null(self):
+        array = self.open()
+        self.fill(array)
+        array.close()
+        whole = self.path.read_bytes()
+        for resource, field in (
+                ('volumes', 'name'), ('volumes', 'volume_group'),
+                ('snapshots', 'volume_group'), ('hosts', 'name'),
+                ('mappings', 'host')):
+            self.path.write_bytes(whole)
+            number = self.plant(resource, **{field: None})
+            self._refused(f'{resource} {number} with a bad {field}: null')
+
     def test_reference_to_nothing(self):
         array = self.open()
         self.fill(array)
