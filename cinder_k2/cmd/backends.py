@@ -115,12 +115,16 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
                  default_config_dirs=[] if files else None)
     except cfg.ConfigFileParseError as error:
         raise ConfigurationError(_mistake(error)) from None
+    except cfg.ConfigFilesPermissionDeniedError as error:
+        raise ConfigurationError(
+            f'{", ".join(error.config_files)} cannot be read by this user; '
+            'run k2-admin as the user of cinder-volume') from None
     except (cfg.Error, OSError) as error:
         raise ConfigurationError(' '.join(str(error).split())) from None
     if not (cfg.CONF.config_file or cfg.CONF.config_dir):
         raise ConfigurationError(
             'no cinder.conf found that can be read; name it with '
-            '--config-file')
+            '--config-file, or run k2-admin as the user of cinder-volume')
 
 
 def _mistake(error: cfg.ConfigFileParseError) -> str:

@@ -18,6 +18,7 @@ import sys
 from unittest import mock
 
 import ddt
+from oslo_config import cfg
 import testtools
 
 from cinder_k2.cmd import admin
@@ -56,6 +57,16 @@ class ArgumentsTest(testtools.TestCase):
         for option in ('--config-file', '--config-dir', '--backend',
                        '--json'):
             self.assertIn(option, output)
+
+    def test_unreadable_file(self):
+        """Where cinder-volume reads it as another user."""
+        with mock.patch.object(
+                cfg.ConfigOpts, '__call__', autospec=True,
+                side_effect=cfg.ConfigFilesPermissionDeniedError(['x.conf'])):
+            found = self.run_main('deferred')
+        self.assertEqual(
+            (1, '', 'k2-admin: error: x.conf cannot be read by this user; run '
+             'k2-admin as the user of cinder-volume\n'), found)
 
     @ddt.data('hidden', 'reclaim')
     def test_deprecated_command_names(self, former):
