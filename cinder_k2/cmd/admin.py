@@ -258,7 +258,7 @@ def _capabilities(options: argparse.Namespace, console: _Console,
 
     arrays: dict[str, list[Any]] = {}
     for place in _places(backends.choose(options.backend), console):
-        arrays.setdefault(place.address, []).append(place)
+        arrays.setdefault(place.array, []).append(place)
     reports += map(capabilities.read, arrays.values())
 
 
@@ -268,7 +268,7 @@ def _probe(options: argparse.Namespace, console: _Console,
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import probe
 
-    places = {place.address: place for place in _places(
+    places = {place.array: place for place in _places(
         backends.choose(options.backend), console)}
     for place in places.values():
         with _errors(console, [place.label]):
@@ -305,7 +305,7 @@ def _sites(names: Sequence[str], console: _Console
     places = list(_places(names, console))
     with futures.ThreadPoolExecutor(backends.MOST_AT_ONCE) as pool:
         opened = [pool.submit(backends.open_site, place) for place in places]
-        progress.wait({one: place.address for one, place
+        progress.wait({one: place.array for one, place
                        in zip(opened, places)}, console.say)
     for place, one in zip(places, opened):
         with _errors(console, [place.label]):

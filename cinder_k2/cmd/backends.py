@@ -68,6 +68,11 @@ class Place:
         return str(self.settings.endpoint)
 
     @property
+    def array(self) -> str:
+        """Its address, and its ID behind a cloud manager (CON-3)."""
+        return self.settings.array
+
+    @property
     def remembering(self) -> rest.Settings:
         """Settings with the directory of the shared capability verdicts."""
         return dataclasses.replace(

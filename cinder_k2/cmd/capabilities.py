@@ -34,10 +34,10 @@ def read(places: Sequence[backends.Place]) -> Report:
     """
     settings = places[0].remembering
     client = rest.Client(settings)
-    file = rest.verdicts.File(settings.verdicts, client.address)
+    file = rest.verdicts.File(settings.verdicts, settings.array)
     is_there = os.path.exists(file.path)
     version, stored = file.load() if is_there else ('', {})
-    return {'address': client.address,
+    return {'address': settings.array,
             'backends': [place.label for place in places],
             'file': str(file.path) if is_there else None,
             'version': version or None,

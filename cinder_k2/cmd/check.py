@@ -80,7 +80,7 @@ def _begin(pool: futures.Executor, name: str, seconds: float,
     targets = [_Look(backend, place, seconds) for place in backend.targets]
     reports = [pool.submit(look.run) for look in (own, *targets)]
     pending.update(zip(reports, (
-        place.address for place in (backend.own, *backend.targets))))
+        place.array for place in (backend.own, *backend.targets))))
 
     def finish() -> Report:
         report, *others = [one.result() for one in reports]

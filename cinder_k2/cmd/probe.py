@@ -40,7 +40,7 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
     settings = dataclasses.replace(place.remembering, pause=options.pause)
     directory = os.path.join(settings.verdicts, 'probe')
     # With JSON, nothing else is written to stdout.
-    print(probe_run.plan(place.address, options.write), file=sys.stderr)
+    print(probe_run.plan(place.array, options.write), file=sys.stderr)
     print(f'Names are saved in {directory}, and the result in '
           f'{os.path.abspath(options.output)}.', file=sys.stderr)
     if not os.access(options.output, os.W_OK | os.X_OK):

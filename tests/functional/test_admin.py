@@ -668,6 +668,23 @@ class CapabilitiesTest(AdminTest):
         self.assertIn('the array: HTTP 400: no', output)
         self.assertIn('one by one', output)
 
+    def test_arrays_behind_one_cloud_manager(self) -> None:
+        """CON-3: they share its address, and have an ID each."""
+        driver = {'volume_driver': backend.DRIVERS['iscsi'],
+                  'san_ip': '192.0.2.1', 'k2_app_token': arrays.PASSWORD}
+        self.enable('one', 'two', one={**driver, 'k2_sdp_id': 'first'},
+                    two={**driver, 'k2_sdp_id': 'second'})
+        rest.verdicts.File(
+            config.verdicts_directory(), '192.0.2.1/second').save(
+                'a 2.2.0 6.5',
+                {'paging': rest.verdicts.Verdict('works', '', 1.7e9)})
+        reports = self.reports('capabilities')
+        self.assertEqual(
+            [('192.0.2.1/first', ['one'], None),
+             ('192.0.2.1/second', ['two'], 'a 2.2.0 6.5')],
+            [(report['address'], report['backends'], report['version'])
+             for report in reports])
+
     def test_a_refusal_of_yesterday(self) -> None:
         """The verdict has expired, but the array's text is still shown."""
         self.learnt(sequence=rest.verdicts.Verdict(
