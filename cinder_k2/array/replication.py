@@ -402,7 +402,7 @@ class Replication:
             raise refusal from None
 
     def command_many(self, sessions: Mapping[int, str], state: str
-                     ) -> dict[int, str]:
+                     ) -> dict[int, rest.RestError]:
         """Send a command to many sessions, in few calls.
 
         After a lost reply or a refusal, it is not repeated for an id with
@@ -413,22 +413,22 @@ class Replication:
         """
         refused = self._client.replication_sessions.update_many(
             {session: {'state': state} for session in sessions}, sessions)
-        return {session: why for session, error in refused.items()
-                if (why := self._still_refused(session, sessions[session],
-                                               state, error))}
+        return {session: still for session, error in refused.items()
+                if (still := self._still_refused(session, sessions[session],
+                                                 state, error))}
 
     def _still_refused(self, session: int, name: str, state: str,
-                       error: rest.RestError) -> str:
-        """Why a session does not execute a command; empty if it does."""
+                       error: rest.RestError) -> rest.RestError | None:
+        """Why a session does not execute a command; None if it does."""
         if (not isinstance(error, rest.Refused)
                 or isinstance(error, rest.OtherObject)):
-            return str(error)
+            return error
         try:
             self._command_by_name(self._get_named(session, [name]), state,
                                   error)
         except rest.RestError as still:
-            return str(still)
-        return ''
+            return still
+        return None
 
     def set_rpo(self, session: Session, rpo: int) -> None:
         """Change how often a session copies. One call.

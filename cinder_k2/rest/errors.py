@@ -232,6 +232,11 @@ def is_lost(error: RestError) -> bool:
     return is_server_failure(error) or isinstance(error, BadReply)
 
 
+def may_be_done(error: RestError) -> bool:
+    """Whether the array may have carried out the write that failed."""
+    return error.outcome_unknown or error.repeats
+
+
 def is_refusal(error: RestError) -> bool:
     """Whether a request was clearly refused, possibly for its form."""
     return isinstance(error, (Refused, NotFound, MethodNotAllowed, Forbidden,

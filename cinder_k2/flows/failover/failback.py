@@ -469,11 +469,11 @@ class _Failback:
         if not told:
             return []
         for id, why in self._tell_all(side, told.values(), state).items():
-            self._drop([told[id]], why)
+            self._drop([told[id]], str(why))
         return [one for one in told.values() if not one.reason]
 
     def _tell_all(self, side: str, batch: Iterable[FailbackItem], state: str
-                  ) -> dict[int, str]:
+                  ) -> dict[int, rest.RestError]:
         array = self._arrays[side]
         sessions = [one.session(side) for one in batch]
         with array.deadline(fresh=True):

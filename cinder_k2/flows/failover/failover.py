@@ -58,20 +58,21 @@ def fail_over(target_array: Array, units: Collection[ReplicationUnit],
     volumes = volumes_of(target_array, units, sessions)
     asked = {session.id: session.name for key, session in sessions.items()
              if volumes[key] and _can_take_over(session)}
-    refused = _ask(target_array, asked, FAILED_OVER) if asked else {}
+    failed = _ask(target_array, asked, FAILED_OVER) if asked else {}
     if asked:
         told = frozenset(key for key, session in sessions.items()
                          if session.id in asked)
         try:
-            sessions = _await_takeover(target_array, units,
-                                       asked.keys() - refused.keys(),
-                                       clock)
+            sessions = _await_takeover(
+                target_array, units, asked.keys() - {
+                    session for session, error in failed.items()
+                    if not rest.errors.may_be_done(error)}, clock)
         except rest.RestError as error:
             raise exceptions.FailoverOutcomeUnknown(
                 f'The array at {target_array.address} was told to take over, '
                 f'and did not report the result. {error}', told) from error
     return {unit.key: _taken_over(target_array, unit, sessions.get(unit.key),
-                                  volumes[unit.key], refused)
+                                  volumes[unit.key], failed)
             for unit in units}
 
 
@@ -85,8 +86,10 @@ def _serves(session: replication.Session) -> bool:
 
 
 def _ask(array: Array, sessions: Mapping[int, str], state: str
-         ) -> dict[int, str]:
+         ) -> dict[int, rest.RestError]:
     """Send a command to sessions; returns those that failed, and why.
+
+    The array may carry it out although there was no reply in time.
 
     :param sessions: by id: the name
     """
@@ -94,7 +97,7 @@ def _ask(array: Array, sessions: Mapping[int, str], state: str
         with array.deadline(fresh=True):
             return array.replication.command_many(sessions, state)
     except rest.RestError as error:
-        return dict.fromkeys(sessions, str(error))
+        return dict.fromkeys(sessions, error)
 
 
 def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
@@ -123,13 +126,14 @@ def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
 
 def _taken_over(target_array: Array, unit: ReplicationUnit,
                 session: replication.Session | None,
-                volumes: Mapping[str, Ids], refused: Mapping[int, str]
-                ) -> Outcome:
+                volumes: Mapping[str, Ids],
+                failed: Mapping[int, rest.RestError]) -> Outcome:
     missing = lacking(target_array, unit, volumes)
     if session and _serves(session):
         return Outcome(DESTINATION, volumes, missing, copied=(
             session.role, session.state) == (SOURCE, IN_SYNC))
-    why = refused.get(session.id, '') if session else ''
+    error = failed.get(session.id) if session else None
+    why = str(error or '')
     if session and _can_take_over(session):
         why = why or missing
     return Outcome(ORIGIN, {}, why or trouble(target_array, session))

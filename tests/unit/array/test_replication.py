@@ -423,7 +423,7 @@ class CommandTest(Case):
         refused = self.replication.command_many(
             {1: 'ssn-1', 2: 'ssn-2'}, replication.FAILED_OVER)
         self.assertEqual([2], list(refused))
-        self.assertIn('session 2 is idle', refused[2])
+        self.assertIn('session 2 is idle', str(refused[2]))
         self.assertEqual(
             [{'id': id, 'state': 'failed_over'} for id in (1, 2)],
             self.bodies('PATCH')[0])
