@@ -142,7 +142,14 @@ class Identity:
         if found is None or found.id == stored.view:
             return stored if found else None
         _log(name, stored, found.id, stored.group)
-        return volumes.view_backing(self._client, found)
+        view = volumes.view_backing(
+            self._client, found, volume=stored.origin, group=stored.group,
+            parent=stored.parent)
+        return dataclasses.replace(
+            stored, group=view.group, view=view.view, volsnap=view.volsnap,
+            origin=view.origin, parent=view.parent, has_clones=True,
+            hidden_parent=(stored.hidden_parent
+                           and view.parent == stored.parent))
 
     def _adopted(self, stored: objects.ArraySnapshot,
                  siblings: list[rest.Snapshot]

@@ -145,7 +145,20 @@ class ViewTest(IdentityTest):
 
     def test_name_belongs_to_another_id(self):
         stored = dataclasses.replace(self.view, view=999)
-        self.assertEqual(self.view, self.identity.volume(stored, ['cv-2']))
+        self.assertEqual(dataclasses.replace(self.view, has_clones=True),
+                         self.identity.volume(stored, ['cv-2']))
+
+    def test_what_is_stored_of_it_with_another_id(self):
+        """Only ids are replaced, and the snapshot if it has another one."""
+        noted = dataclasses.replace(
+            self.view, hidden_parent=True, has_clones=True, shared=True,
+            flattening=True, failback_in_progress=True)
+        for stored, expected in (
+                (dataclasses.replace(noted, view=999, volsnap=998), noted),
+                (dataclasses.replace(noted, view=999, parent=997),
+                 dataclasses.replace(noted, hidden_parent=False))):
+            self.assertEqual(expected,
+                             self.identity.volume(stored, ['cv-2']))
 
     def test_current_names(self):
         self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(self.view))
