@@ -24,6 +24,7 @@ Checks run when Cinder asks for statistics. They need no call to the array
 unless there is something to remove.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
 import math
 import typing
@@ -90,13 +91,16 @@ class Reconciliation:
             return
         self._next_look = now + self._interval / _LOOKS
         if now >= self._next_search:
-            has_searched = self._try_to_search()
+            has_searched = self._try(self._search)
             self._next_search = now + self._interval * (
                 _SEARCH_EVERY if has_searched else 1)
             if not has_searched:
                 # Removing mappings would take as long.
                 return
-        self._look()
+        # What is compared with rows needs the id of the array. It is read from
+        # the array after a while, which may be lost by now.
+        if not self._kept.every() or self._try(lambda: self._array.system.id):
+            self._look()
 
     def _look(self) -> None:
         mappings = self._kept.every()
@@ -176,10 +180,11 @@ class Reconciliation:
 
     # Mappings that a service kept before it was stopped
 
-    def _try_to_search(self) -> bool:
+    def _try(self, read: Callable[[], object]) -> bool:
+        """Read from the array, which may be lost; whether that succeeded."""
         try:
             with self._array.probe_deadline():
-                self._search()
+                read()
             return True
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Whether mappings are left on the array at '

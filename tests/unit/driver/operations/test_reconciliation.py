@@ -12,7 +12,9 @@
 
 """Removal of kept mappings that are not needed, with a fake clock."""
 
+import contextlib
 import dataclasses
+from unittest import mock
 from unittest.mock import call
 
 import ddt
@@ -146,6 +148,33 @@ class ReconcileTest(ReconciliationTestCase):
             self.kept.add(MAPPING)
             self.kept.add(other)
             self.assertEqual(removed, [self.reconcile() for _ in range(4)])
+
+    def test_an_array_that_is_lost(self):
+        """Statistics wait: its id is read first, with a deadline."""
+        self.reconcile()
+        limits = []
+
+        @contextlib.contextmanager
+        def limit():
+            limits.append('5 s')
+            try:
+                yield
+            finally:
+                limits.clear()
+
+        def lost():
+            self.assertEqual(['5 s'], limits)
+            raise rest.Unreachable('lost')
+
+        self.array.probe_deadline = limit
+        with self.assertLogs(reconciliation.LOG.logger, 'WARNING') as logs, \
+                mock.patch.object(
+                    type(self.array.system), 'id', create=True,
+                    new_callable=mock.PropertyMock, side_effect=lost):
+            self.assertEqual(0, self.reconcile())
+        self.assertIn('lost', logs.output[0])
+        self.assertEqual([MAPPING], self.kept.every())
+        self.assertEqual(1, self.reconcile())
 
     def test_one_that_fails_each_time(self):
         """All others are tried before it is tried again."""
