@@ -65,6 +65,8 @@ LOCK_TIMEOUT = 600
 # The same for attaches: their callers wait for Cinder's reply, and may repeat
 # the request.
 ATTACH_LOCK_TIMEOUT = 20
+# MySQL allows 64 characters, of which Cinder takes 7 ("cinder-").
+_LONGEST_NAME = 57
 
 
 class HostLocks:
@@ -113,12 +115,13 @@ def host(system_id: str, initiators: Iterable[str],
     # get them is alone.
     with contextlib.ExitStack() as own, contextlib.ExitStack() as mappings:
         for name in names:
-            own.enter_context(_lock(f'k2-{system_id}-host-{name}', timeout))
+            own.enter_context(
+                _lock(_short(f'k2-{system_id}-host-{name}'), timeout))
         is_alone = True
         try:
             for name in names:
                 mappings.enter_context(_lock(
-                    f'k2-{system_id}-maps-{name}',
+                    _short(f'k2-{system_id}-maps-{name}'),
                     timeout if alone else 0))
         except exceptions.LockTimeout:
             if alone:
@@ -196,12 +199,14 @@ def snapshot(snapshot_id: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def host_groups(volume_id: str) -> Iterator[None]:
+def host_groups(volume_id: str, timeout: float | None = None
+                ) -> Iterator[None]:
     """Hold the mappings of a Cinder volume to host groups.
 
+    :param timeout: seconds to wait for it; LOCK_TIMEOUT if None
     :raises LockTimeout: another operation held it too long
     """
-    with _lock(_volume_name(volume_id)):
+    with _lock(_volume_name(volume_id), timeout):
         yield
 
 
@@ -223,7 +228,7 @@ def forget_snapshot(snapshot_id: str) -> None:
 
 
 def _group_name(system_id: str, group_id: int) -> str:
-    return f'k2-{system_id}-group-{group_id}'
+    return _short(f'k2-{system_id}-group-{group_id}')
 
 
 def _volume_name(volume_id: str) -> str:
@@ -253,6 +258,14 @@ def _names(initiators: Iterable[str]) -> list[str]:
                    for initiator in initiators})
 
 
+def _short(name: str) -> str:
+    """Shorten a name that contains names of others; it stays unique."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f'{name[:_LONGEST_NAME - 17]}-{digest}'
+
+
 @contextlib.contextmanager
 def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
     timeout = LOCK_TIMEOUT if timeout is None else timeout
@@ -265,7 +278,7 @@ def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
     except Exception as error:
         # When the time is up, some drivers of tooz, such as the one for etcd,
         # raise an exception of the library by which they retry.
-        if time.monotonic() < end:
+        if not timeout or time.monotonic() < end:
             raise
         raise exceptions.LockTimeout(
             f'Waited {timeout:g} seconds for lock {name}: {error}') from error

@@ -342,37 +342,38 @@ class Detach:
                     hosts: Iterable[int], sought: host_identity.Sought,
                     hold: host_holds.Hold) -> dict[int, mappings.Unmapped]:
         """Unmap from the array's records of a host; the result for each."""
-        return {host: self._unmap(volume, backing, host, sought,
-                                  not hold.is_alone) for host in hosts}
+        return {host: self._unmap(volume, backing, host, sought, hold)
+                for host in hosts}
 
     def _unmap(self, volume: typing.Any, backing: ArrayVolume | None,
-               host: int, sought: host_identity.Sought, shared: bool
+               host: int, sought: host_identity.Sought, hold: host_holds.Hold
                ) -> mappings.Unmapped:
-        """Unmap from a host, or from the host group that it is in.
-
-        :param shared: others unmap from it at the same time
-        """
-        done = self._array.mappings.unmap(backing, host, shared=shared)
+        """Unmap from a host, or from the host group that it is in."""
+        done = self._array.mappings.unmap(backing, host,
+                                          shared=not hold.is_alone)
         if not done.found:
             group = self._holders.group_of(host, backing)
             if group is not None:
-                self._unmap_from_group(volume, backing, group, sought)
+                self._unmap_from_group(volume, backing, group, sought,
+                                       hold.timeout)
                 return mappings.Unmapped(found=True, busy=True)
         return done
 
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,
-                          group: rest.Ref, sought: host_identity.Sought
-                          ) -> None:
+                          group: rest.Ref, sought: host_identity.Sought,
+                          timeout: float | None) -> None:
         """Unmap from a host group, unless another member uses the volume.
 
         An attachment whose host the array does not show may be to a member.
+
+        :param timeout: as for ``locks.host_groups``
         """
         if volume is None:
             if backing is not None:
                 self._array.mappings.unmap_from_group(backing, group)
             return
-        with locks.host_groups(volume.id):
+        with locks.host_groups(volume.id, timeout):
             for other in self._elsewhere(volume, sought):
                 hosts = self._hosts.registry.candidates(other)
                 if hosts is None or any(

@@ -130,12 +130,14 @@ class Hold:
     :param held: the period to which it belongs
     :param own: its locks, released in reverse order
     :param lock: those of the host; None if another operation has taken them
+    :ivar timeout: seconds to wait for each lock; None for the default
     """
 
     def __init__(self, changed: threading.Condition, held: _Round,
                  initiators: Set[str], what: Subject | None,
-                 own: contextlib.ExitStack, lock: locks.HostLocks | None
-                 ) -> None:
+                 own: contextlib.ExitStack, lock: locks.HostLocks | None,
+                 timeout: float | None) -> None:
+        self.timeout = timeout
         self._changed = changed
         self._round = held
         self._initiators = initiators
@@ -226,7 +228,8 @@ class HostHolds:
                     host, held, what, timeout, alone)) if is_first else None
                 if what is not None and not (lock and lock.is_alone):
                     own.enter_context(what.locked(host[1], _MAPPING_TIMEOUT))
-                yield Hold(self._changed, held, host[1], what, own, lock)
+                yield Hold(self._changed, held, host[1], what, own, lock,
+                           timeout)
         finally:
             self._leave(host, held, what, is_first)
 

@@ -48,6 +48,22 @@ class LocksTest(unittest.TestCase):
                 pass
         self.assertNotIn('/', lock.call_args.args[0])
 
+    def test_lock_names_fit_into_mysql(self):
+        """Of its 64 characters Cinder takes 7; long names stay different."""
+        with mock.patch.object(
+                locks, '_lock', return_value=contextlib.nullcontext(),
+                autospec=True) as lock:
+            for number in range(2):
+                with locks.host('iqn.2009-01.com.kaminario:storage.k2.12345',
+                                [f'iqn.1993-08.org.debian:01:{number:012}']):
+                    pass
+                with locks.group(f'iqn.2009-01.com.{"x" * 60}', number):
+                    pass
+        names = [call.args[0] for call in lock.mock_calls]
+        self.assertEqual(6, len(set(names)))
+        self.assertGreaterEqual(57, max(map(len, names)))
+        self.assertLess(35, min(map(len, names)))
+
 
 class LockTest(unittest.TestCase):
     """Names, order and timeout of the locks that are taken."""
@@ -238,6 +254,16 @@ class LockTest(unittest.TestCase):
                                     "k2-sys-host-a: 'RetryError'"):
             self.enter(locks.host('sys', ['a'], 0.01))
         self.assertRaises(KeyError, self.enter, locks.group('sys', 5))
+
+    def test_error_of_tooz_without_a_timeout(self):
+        """It does not mean that another service uses the host."""
+        self.log.acquire.side_effect = [True, KeyError('no connection')]
+        with self.assertRaisesRegex(KeyError, 'no connection'):
+            self.enter(locks.host('sys', ['a'], alone=False))
+        self.assertEqual([
+            mock.call.acquire('k2-sys-host-a', 600),
+            mock.call.acquire('k2-sys-maps-a', False),
+            mock.call.release('k2-sys-host-a')], self.log.mock_calls)
 
     def enter(self, lock):
         with lock:

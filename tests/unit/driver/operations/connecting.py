@@ -111,6 +111,7 @@ class ConnectingCase(base.BaseTestCase):
                          {self.transport: self.users}.get)
         self.hold = autospec.Double(host_holds.Hold)
         self.hold.is_alone = True
+        self.hold.timeout = None
         self.holds = autospec.Double(host_holds.HostHolds)
         self.holds.hold.side_effect = self.journal.context('hold', self.hold)
         autospec.replace(self, host_holds, 'HostHolds', lambda: self.holds)

@@ -406,12 +406,19 @@ class HostGroupTest(connecting.ConnectingCase):
         self.disconnect()
         self.assertEqual(held(
             'owners', 'using', 'share', 'unmap',
-            f'+host_groups {self.volume.id}', 'elsewhere', 'unmap_from_group',
+            f'+host_groups {self.volume.id} None', 'elsewhere',
+            'unmap_from_group',
             '-host_groups', what=self.volume.id), self.events)
         self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
         self.users.elsewhere.assert_called_once_with(self.volume, [IQN])
         self.zoning.report.assert_called_once_with(frozenset())
+
+    def test_a_hold_with_a_timeout(self):
+        """Statistics do not wait ten minutes for another member."""
+        self.hold.timeout = 1.0
+        self.disconnect()
+        self.assertIn(f'+host_groups {self.volume.id} 1.0', self.events)
 
     def test_a_host_without_a_group(self):
         """The host did not have the volume, and is removed if it has none."""

@@ -284,6 +284,11 @@ class HostHoldsTest(_HoldsTest):
                     self.hold('w'):
                 self.fail('it was held')
 
+    def test_timeout_for_other_locks(self):
+        for timeout in None, 5.0:
+            with self.holds.hold('sys', ['a'], None, timeout) as hold:
+                self.assertEqual(timeout, hold.timeout)
+
     def test_shorter_timeout(self):
         """It applies to threads of this service and to the lock."""
         with self.hold('v'), self.assertRaisesRegex(
