@@ -17,7 +17,6 @@ A snapshot of the group holds all of them at one instant (SNP-11).
 
 import dataclasses
 
-from cinder_k2.array import cache
 from cinder_k2.array import images
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
@@ -49,7 +48,6 @@ class Groups:
                  own_groups: volumes.Volumes) -> None:
         self._client = client
         self._own_groups = own_groups
-        self._cache = cache.Cache()
 
     def create(self, name: str, dedup: bool) -> Group:
         """Create a group, or take over an empty one of that name.
@@ -58,16 +56,7 @@ class Groups:
 
         :raises Refused: also if a group with volumes has the name
         """
-        return self._keep(name, Group(
-            self._own_groups.create_group(name, dedup), dedup))
-
-    def known(self, name: str, dedup: bool) -> Group:
-        """The group of a name as it was last seen. Usually no call.
-
-        If it was not seen in the last ten minutes, as ``ensure``.
-        """
-        found: Group | None = self._cache.peek(name)
-        return found or self.ensure(name, dedup)
+        return Group(self._own_groups.create_group(name, dedup), dedup)
 
     def ensure(self, name: str, dedup: bool) -> Group:
         """The group of a name, created if missing. One or two calls.
@@ -87,16 +76,10 @@ class Groups:
 
     def find(self, name: str) -> Group | None:
         """The group of a name, None if the array has none. One call."""
-        self._cache.drop(name)
         found = self._client.volume_groups.find(name=name)
         if found is None:
             return None
-        return self._keep(name, Group(found.id, found.is_dedup,
-                                      found.volumes_count or 0))
-
-    def forget(self, name: str) -> None:
-        """Discard the cached group, so that the next use looks it up."""
-        self._cache.drop(name)
+        return Group(found.id, found.is_dedup, found.volumes_count or 0)
 
     def is_shared(self, group: int) -> bool:
         """Whether a group is not for a single volume.
@@ -151,10 +134,6 @@ class Groups:
             return False
         self._own_groups.delete_group(group, [name])
         return True
-
-    def _keep(self, name: str, group: Group) -> Group:
-        self._cache.put(name, group)
-        return group
 
 
 def check_room(name: str, group: Group, refusal: Exception) -> None:

@@ -394,7 +394,6 @@ class Groups:
             found = self._array.groups.find(name)
             if found is not None:
                 self._deletion.drop_if_empty(found.id, name)
-                self._array.groups.forget(name)
         self._leave_sources(group)
 
     def _leave_sources(self, group: typing.Any) -> None:

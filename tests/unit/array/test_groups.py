@@ -28,36 +28,27 @@ class GroupsTest(simulated.SimulatedTest):
         self.group = self.array.groups.create('ccg-1', True)
         self.sim.control.clear_journal()
 
-    def test_created_group_needs_no_lookup(self):
+    def test_created_group(self):
         self.assertIs(True, self.group.dedup)
         self.assertEqual(0, self.group.volumes)
-        self.assertEqual(self.group, self.array.groups.known('ccg-1', True))
-        self.assertEqual([], self.calls())
+        self.assertEqual(self.group, self.array.groups.find('ccg-1'))
 
-    def test_other_group_is_looked_up_once(self):
+    def test_other_group(self):
         made = self.array.volumes.create_group('ccg-2', False)
         self.sim.control.clear_journal()
-        for _ in range(2):
-            self.assertEqual(groups.Group(made, False, 0),
-                             self.array.groups.known('ccg-2', True))
+        self.assertEqual(groups.Group(made, False, 0),
+                         self.array.groups.ensure('ccg-2', True))
         self.assertEqual(['GET volume_groups'], self.calls())
 
-    def test_forgotten_group_is_looked_up_again(self):
-        self.array.groups.forget('ccg-1')
-        self.array.groups.known('ccg-1', True)
-        self.assertEqual(['GET volume_groups'], self.calls())
-
-    def test_group_that_is_gone_is_not_known(self):
+    def test_group_that_is_gone(self):
         self.array.volumes.delete_group(self.group.id, [])
         self.assertIsNone(self.array.groups.find('ccg-1'))
-        self.assertNotEqual(self.group.id,
-                            self.array.groups.known('ccg-1', True).id)
 
     def test_missing_group_is_created_again(self):
         self.array.volumes.delete_group(self.group.id, [])
         made = self.array.groups.ensure('ccg-1', True)
         self.assertNotEqual(self.group.id, made.id)
-        self.assertEqual(made, self.array.groups.known('ccg-1', True))
+        self.assertEqual(made, self.array.groups.find('ccg-1'))
 
     def test_group_created_by_another_service(self):
         """It has a volume already, so creating it again is refused."""
@@ -69,7 +60,6 @@ class GroupsTest(simulated.SimulatedTest):
                          self.array.groups.ensure('ccg-1', True).id)
 
     def test_other_refusals_are_raised(self):
-        self.array.groups.forget('ccg-1')
         self.assertRaises(rest.Refused, self.array.groups.ensure,
                           'x' * 50, True)
 
