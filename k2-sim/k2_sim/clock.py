@@ -52,7 +52,8 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         """Advance the time of the array."""
-        self._shift += seconds
+        with self._lock:
+            self._shift += seconds
 
     def not_before(self, moment: float) -> None:
         """Advance the clock to a moment, unless that has passed already.

@@ -262,12 +262,20 @@ def _same(recorded: Any, replayed: Any
         yield recorded, replayed
         return
     if 'limit' not in recorded:
-        yield from zip(recorded['hits'], replayed['hits'], strict=False)
+        yield from zip(_objects(recorded['hits']), _objects(replayed['hits']),
+                       strict=False)
         return
-    by_name = {hit['name']: hit for hit in replayed['hits'] if 'name' in hit}
-    for hit in recorded['hits']:
+    by_name = {hit['name']: hit for hit in _objects(replayed['hits'])
+               if 'name' in hit}
+    for hit in _objects(recorded['hits']):
         if hit.get('name') in by_name:
             yield hit, by_name[hit['name']]
+
+
+def _objects(hits: Any) -> list[dict[str, Any]]:
+    """Those of a list that are objects."""
+    return [hit for hit in hits if isinstance(hit, dict)] if isinstance(
+        hits, list) else []
 
 
 def _text(part: dict[str, Any] | None) -> Any:

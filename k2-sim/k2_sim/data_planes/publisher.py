@@ -105,8 +105,7 @@ class Publisher:
                 if publication is None and self._is_closing:
                     return
             if publication is None:
-                self._note_traffic()
-                if (self._data_plane.is_serving if again is None
+                if (self._is_fine() if again is None
                         else time.monotonic() < again):
                     continue
                 LOG.warning('the data plane has stopped, or does not serve'
@@ -114,6 +113,16 @@ class Publisher:
                 publication = commits.started()
             again = None if self._publish_for(publication) \
                 else time.monotonic() + _RETRY_SECONDS
+
+    def _is_fine(self) -> bool:
+        """Whether the data plane serves everything; records its traffic."""
+        try:
+            self._note_traffic()
+            return self._data_plane.is_serving
+        except Exception as exc:
+            # Without this thread no change of exports would be published.
+            LOG.error('the data plane cannot be read: %s', exc)
+            return False
 
     def _note_traffic(self) -> None:
         """Record initiators' reads and writes for the statistics.

@@ -96,9 +96,12 @@ class PeerRules(base.Rules):
         changed = super().update(scope, row, values)
         if any(name in values for name in _LOGIN):
             about = call(scope, changed, 'hello')
-            if about['system_id'] != row['system_id']:
+            # One of the equipment may not have been reached before.
+            if row['system_id'] not in ('', about['system_id']):
                 raise errors.refused(
                     f'{changed["mgmt_host"]} is another array')
+            base.check_unique(scope, self.name, 'system_id',
+                              about['system_id'], 'Peer', row['id'])
             note(scope, changed, about)
         return scope.store.at(self.ref(row))
 

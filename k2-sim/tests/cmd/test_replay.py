@@ -215,6 +215,17 @@ class ReplayTest(testtools.TestCase):
             'response': {'status': 404, 'content': None}}]}}))
         self.assertEqual(('body', None), (found.field, found.recorded))
 
+    def test_hits_that_are_no_objects(self):
+        _, session = self.array()
+        for text in ('{"hits": [5], "limit": 9}', '{"hits": 5}'):
+            found = list(replay.Replay(session, URL).run(replay.entries({
+                'log': {'entries': [{
+                    'request': {'method': 'GET',
+                                'url': f'{URL}/api/v2/volumes'},
+                    'response': {'status': 200,
+                                 'content': {'text': text}}}]}})))
+            self.assertTrue(found)
+
     def test_what_is_no_recording(self):
         asked = {'method': 'GET', 'url': URL}
         for request, response in (

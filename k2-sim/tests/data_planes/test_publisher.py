@@ -12,6 +12,7 @@
 """What is exported when part of it fails."""
 
 import threading
+import time
 from unittest import mock
 
 import ddt
@@ -82,6 +83,26 @@ class TestTrouble(test_data_planes.ServedTest):
                     side_effect=lambda exports: exports.hosts
                     and served.set()):
                 self.assertTrue(served.wait(10))
+
+    def test_data_plane_that_cannot_be_read(self):
+        """It is published again, and so are later changes."""
+        failures = [OSError('no tgtadm')]
+
+        def traffic(*args):
+            if failures:
+                raise failures.pop()
+            return ()
+
+        with mock.patch.object(publisher, '_LOOK_SECONDS', 0.001), \
+                mock.patch.object(type(self.data_plane), 'traffic', traffic):
+            # The publisher waits for the former time once more.
+            self.map(self.node, self.vol)
+            while failures:
+                time.sleep(0.001)
+            other = self.volume(self.vg, 'vol-2', size=base.GIB)
+            self.map(self.node, other)
+        self.assertEqual({1, 2}, set(self.seen()))
+        self.assertIn('cannot be read: no tgtadm', self.log.output)
 
     def test_growth_of_what_is_read_only(self):
         """VOL-3, also with a file that a snapshot shares."""

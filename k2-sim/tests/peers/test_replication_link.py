@@ -186,6 +186,16 @@ class TestHttps(LinkTest):
         self.assertEqual('disconnected', self.a.hits(pairs.PEERS)[0][
             'mgmt_connectivity_state'])
 
+    def test_login_of_the_equipment_is_corrected(self):
+        """Of a peer that was never reached."""
+        for side in (self.a, self.b):
+            side.delete(f'{pairs.PEERS}/1')
+        self.a.array.links.add_peer('k2-b', k2_sim.Address(
+            f'127.0.0.1:{self.servers["b"].port}', 'repl', 'wrong'))
+        path = f'{pairs.PEERS}/{self.a.hits(pairs.PEERS)[0]["id"]}'
+        self.a.patch(path, {'password': _PASSWORD})
+        self.assertEqual('ok', self.a.get(path)['mgmt_connectivity_state'])
+
     def test_certificate_of_somebody_else(self):
         """Verified with the file of --peer-ca, whenever it appears."""
         other = self.directory / 'other'
