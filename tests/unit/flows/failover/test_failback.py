@@ -1116,7 +1116,11 @@ class ProtectAgainTest(pair.AwayTest):
         """Nothing is written then."""
         for place in (self.one, self.two):
             place.control.clear_journal()
-        self.assert_again(self.again())
+        reasons = self.again()
+        self.assertEqual({'GET'}, {
+            entry.method for place in (self.one, self.two)
+            for entry in place.control.journal()})
+        self.assert_again(reasons)
 
     def test_replication_was_suspended(self):
         self.one.command(self.odd, pair.SUSPENDED)
