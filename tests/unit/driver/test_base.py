@@ -185,7 +185,7 @@ class BaseTestCase(doubles.TestCase):
 
 CONTEXT, HOST, TYPE, DIFF, REF, PAGE = (
     mock.sentinel.context, mock.sentinel.host, mock.sentinel.type,
-    mock.sentinel.diff, mock.sentinel.ref, (None, 1, 2, ['a'], ['b']))
+    mock.sentinel.diff, mock.sentinel.ref, ('m', 1, 2, ['a'], ['b']))
 CONNECTOR = mock.sentinel.connector
 ROW = mock.sentinel.row
 

@@ -428,14 +428,16 @@ class CreateTest(Case):
 
     def test_refused_repeat_is_raised_if_not_found(self):
         self.make(LOST, ABSENT, TAKEN, *[ABSENT] * 5)
-        with self.assertRaisesRegex(rest.Refused, 'taken'):
+        with self.assertRaisesRegex(rest.Refused, 'taken') as caught:
             self._create()
+        self.assertTrue(rest.errors.may_be_done(caught.exception))
 
     @ddt.data([], [BUSY], [UNSENT], [UNAVAILABLE, FAST])
     def test_plain_refusal_is_not_looked_up(self, before):
         self.make(*before, TAKEN)
-        with self.assertRaisesRegex(rest.Refused, 'taken'):
+        with self.assertRaisesRegex(rest.Refused, 'taken') as caught:
             self._create()
+        self.assertFalse(rest.errors.may_be_done(caught.exception))
 
     def test_object_in_another_group_is_not_ours(self):
         other = RAW | {'volume_group': {'ref': '/volume_groups/15'}}
