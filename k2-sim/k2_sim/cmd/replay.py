@@ -265,11 +265,11 @@ def _same(recorded: Any, replayed: Any
         yield from zip(_objects(recorded['hits']), _objects(replayed['hits']),
                        strict=False)
         return
-    by_name = {hit['name']: hit for hit in _objects(replayed['hits'])
+    by_name = {str(hit['name']): hit for hit in _objects(replayed['hits'])
                if 'name' in hit}
     for hit in _objects(recorded['hits']):
-        if hit.get('name') in by_name:
-            yield hit, by_name[hit['name']]
+        if str(hit.get('name')) in by_name:
+            yield hit, by_name[str(hit['name'])]
 
 
 def _objects(hits: Any) -> list[dict[str, Any]]:

@@ -105,24 +105,28 @@ class Publisher:
                 if publication is None and self._is_closing:
                     return
             if publication is None:
-                if (self._is_fine() if again is None
+                if (self._serves() if again is None
                         else time.monotonic() < again):
                     continue
                 LOG.warning('the data plane has stopped, or does not serve'
                             ' everything; retrying')
                 publication = commits.started()
-            again = None if self._publish_for(publication) \
-                else time.monotonic() + _RETRY_SECONDS
+            done = (self._publish_for(publication)
+                    and self._serves() is not None)
+            again = None if done else time.monotonic() + _RETRY_SECONDS
 
-    def _is_fine(self) -> bool:
-        """Whether the data plane serves everything; records its traffic."""
+    def _serves(self) -> bool | None:
+        """Whether the data plane serves everything; records its traffic.
+
+        None if it cannot be read. Without this thread no change of exports
+        would be published, so it does not end then.
+        """
         try:
             self._note_traffic()
             return self._data_plane.is_serving
         except Exception as exc:
-            # Without this thread no change of exports would be published.
             LOG.error('the data plane cannot be read: %s', exc)
-            return False
+            return None
 
     def _note_traffic(self) -> None:
         """Record initiators' reads and writes for the statistics.
