@@ -427,6 +427,7 @@ class Replication:
             self._command_by_name(self._get_named(session, [name]), state,
                                   error)
         except rest.RestError as still:
+            still.repeats |= error.repeats
             return still
         return None
 

@@ -421,15 +421,16 @@ class Collection(reads.Reads[R]):
 
     def _halve(self, name: str, items: Sequence[T],
                bulk: Callable[[Sequence[T]], Bulk[R]],
-               single: Act[T], tries: int, *, look_first: bool = False
+               single: Act[T], tries: int,
+               earlier: rest_session.OutcomeCheck | None = None
                ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         """Write several objects in as few calls as the array allows.
 
         :param tries: tries of a call in which an object may be busy
-        :param look_first: the outcome of an earlier request is unknown
+        :param earlier: that of an earlier request for them
         :returns: the items that could not be written, with their errors
         """
-        outcome = rest_session.OutcomeCheck(unseen=look_first)
+        outcome = _after(earlier or rest_session.OutcomeCheck())
         if len(items) < 2 or self._known.refused(name):
             return (yield from _failures(single, items, outcome))
         if not self._known.works(name):
@@ -445,8 +446,7 @@ class Collection(reads.Reads[R]):
         bad: list[tuple[T, errors.RestError]] = []
         for part in items[:half], items[half:]:
             bad += yield from self._halve(
-                name, part, bulk, single, _TRIES_OF_PART,
-                look_first=outcome.unseen or outcome.open)
+                name, part, bulk, single, _TRIES_OF_PART, outcome)
         return bad
 
     def _learn_bulk(self, name: str, items: Sequence[T],
@@ -539,6 +539,13 @@ class Collection(reads.Reads[R]):
         return True
 
 
+def _after(outcome: rest_session.OutcomeCheck) -> rest_session.OutcomeCheck:
+    """The check of a write that replaces a part of an earlier one."""
+    return rest_session.OutcomeCheck(
+        unseen=outcome.unseen or outcome.open,
+        replaces=outcome.replaces or outcome.open)
+
+
 def _failures(write: Act[T], items: Sequence[T],
               outcome: rest_session.OutcomeCheck
               ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
@@ -548,8 +555,7 @@ def _failures(write: Act[T], items: Sequence[T],
     """
     found = []
     for item in items:
-        error = yield from _failure(write(item, rest_session.OutcomeCheck(
-            unseen=outcome.unseen or outcome.open)))
+        error = yield from _failure(write(item, _after(outcome)))
         if error is not None:
             found.append((item, error))
     return found

@@ -83,6 +83,8 @@ class OutcomeCheck:
     :ivar numbers: the X-K2-Sequence numbers that may have reached the array
     :ivar open: the outcome of one of the writes is or was unknown
     :ivar unseen: the outcome has not been looked up since
+    :ivar replaces: the outcome of an earlier request, of which this write
+        repeats a part, is or was unknown
     :ivar slow: the array may still be working on the write when the time for a
         reply is up, so the write is not sent again then
     :ivar is_unique: the array refuses to carry out two of the writes
@@ -94,6 +96,7 @@ class OutcomeCheck:
     numbers: set[str | None] = dataclasses.field(default_factory=set)
     open: bool = False
     unseen: bool = False
+    replaces: bool = False
     slow: bool = False
     is_unique: bool = False
     verify: Callable[[], object] | None = None
@@ -348,6 +351,16 @@ class _WriteCall(Generic[T]):
 
     def run(self) -> calls.Steps[T]:
         """Try until the write is carried out or refused, or time is up."""
+        try:
+            return (yield from self._try())
+        except errors.RestError as error:
+            # Whatever ends the tries, an earlier one may have been carried
+            # out. A refusal may be that of a lookup, and is marked below.
+            error.repeats |= self._outcome.replaces or (
+                self._outcome.open and not isinstance(error, errors.Refused))
+            raise
+
+    def _try(self) -> calls.Steps[T]:
         if self._outcome.unseen:
             seen = yield from self._look_first()
             if seen is not None:
@@ -415,7 +428,9 @@ class _WriteCall(Generic[T]):
         """The result of an earlier try, if that used the number."""
         number = self._request.sequence
         if number is None or number not in self._outcome.numbers:
-            raise errors.refused(error) from error
+            refusal = errors.refused(error)
+            refusal.repeats = self._outcome.open
+            raise refusal from error
         result = yield from self._look(times=_LOOKS, certain=True)
         if result is None:
             raise errors.BadReply(

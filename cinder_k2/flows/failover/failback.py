@@ -33,6 +33,7 @@ from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
 from cinder_k2.flows.failover.units import lacking
 from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import may_be_commanded
 from cinder_k2.flows.failover.units import ORIGIN
 from cinder_k2.flows.failover.units import Outcome
 from cinder_k2.flows.failover.units import PATIENCE
@@ -67,6 +68,9 @@ _MOST_SNAPSHOTS = 5
 # Phases of units that another attempt may still fail back.
 _NOT_YET = (Phase.FAILING_BACK, Phase.PAUSED, Phase.TRANSITIONING,
             Phase.TAKEN_OVER)
+
+# Phases of units whose takeover was not carried out yet.
+_BEFORE_TAKEOVER = (Phase.FAILING_BACK, Phase.PAUSED)
 
 _ANEW = ('Turn its replication off and on again, by its type or its group: '
          'a new copy is made then.')
@@ -350,9 +354,32 @@ class _Failback:
         free = [one for one in batch if not one.is_any_of(ids)]
         for one in free:
             one.outcome_unknown = True
-        for one in self._command(free, DESTINATION, FAILED_OVER):
-            one.promised = True
-        self._leave(free, Phase.FAILING_BACK, Phase.PAUSED)
+        self._command_takeover(free)
+
+    def _command_takeover(self, batch: FailbackItems) -> None:
+        """Command ``destination`` to take over, and wait until it has.
+
+        Without a clear reply, the command may be carried out late.
+
+        :raises RestError: it failed, and not all have taken over
+        """
+        failure, failed = None, dict[int, rest.RestError]()
+        try:
+            if batch:
+                failed = self._tell_all(DESTINATION, batch, FAILED_OVER)
+        except rest.RestError as error:
+            failure = error
+        for one in batch:
+            why = failed.get(one.session(DESTINATION).id)
+            one.promised = failure is None and why is None
+            if why is not None and not rest.errors.may_be_done(why):
+                self._drop([one], str(why))
+        if failure is None:
+            self._leave(batch, *_BEFORE_TAKEOVER)
+        elif self._wait(batch, lambda one: one.phase not in (
+                *_BEFORE_TAKEOVER, Phase.TRANSITIONING),
+                PATIENCE if may_be_commanded(failure, batch) else 0.0):
+            raise failure
 
     def _protect(self, batch: FailbackItems) -> None:
         """Let ``origin`` receive the data of ``destination`` again (REP-12).

@@ -14,6 +14,7 @@
 
 from collections.abc import Collection
 from collections.abc import Mapping
+from collections.abc import Set
 
 from oslo_log import log as logging
 
@@ -29,6 +30,7 @@ from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
 from cinder_k2.flows.failover.units import lacking
 from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import may_be_commanded
 from cinder_k2.flows.failover.units import ORIGIN
 from cinder_k2.flows.failover.units import Outcome
 from cinder_k2.flows.failover.units import PATIENCE
@@ -58,15 +60,13 @@ def fail_over(target_array: Array, units: Collection[ReplicationUnit],
     volumes = volumes_of(target_array, units, sessions)
     asked = {session.id: session.name for key, session in sessions.items()
              if volumes[key] and _can_take_over(session)}
-    failed = _ask(target_array, asked, FAILED_OVER) if asked else {}
+    failed: Mapping[int, rest.RestError] = {}
     if asked:
+        failed, awaited = _ask(target_array, asked, FAILED_OVER)
         told = frozenset(key for key, session in sessions.items()
                          if session.id in asked)
         try:
-            sessions = _await_takeover(
-                target_array, units, asked.keys() - {
-                    session for session, error in failed.items()
-                    if not rest.errors.may_be_done(error)}, clock)
+            sessions = _await_takeover(target_array, units, awaited, clock)
         except rest.RestError as error:
             raise exceptions.FailoverOutcomeUnknown(
                 f'The array at {target_array.address} was told to take over, '
@@ -86,27 +86,32 @@ def _serves(session: replication.Session) -> bool:
 
 
 def _ask(array: Array, sessions: Mapping[int, str], state: str
-         ) -> dict[int, rest.RestError]:
-    """Send a command to sessions; returns those that failed, and why.
-
-    The array may carry it out although there was no reply in time.
+         ) -> tuple[dict[int, rest.RestError], Set[int]]:
+    """Send a command to sessions.
 
     :param sessions: by id: the name
+    :returns: those that failed, and why; and those that may carry it out, some
+        of them although there was no reply in time
     """
     try:
         with array.deadline(fresh=True):
-            return array.replication.command_many(sessions, state)
+            failed = array.replication.command_many(sessions, state)
     except rest.RestError as error:
-        return dict.fromkeys(sessions, error)
+        return (dict.fromkeys(sessions, error),
+                sessions.keys() if may_be_commanded(error, sessions)
+                else frozenset())
+    return failed, sessions.keys() - {
+        session for session, error in failed.items()
+        if not rest.errors.may_be_done(error)}
 
 
 def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
-                    asked: set[int],
+                    asked: Set[int],
                     clock: polling.Clock | None
                     ) -> dict[str, replication.Session]:
     """Wait until all sessions have taken over, or time is up.
 
-    :param asked: ids of the sessions that accepted the command
+    :param asked: ids of the sessions that may carry out the command
     """
     sessions: dict[str, replication.Session] = {}
 

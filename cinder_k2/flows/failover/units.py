@@ -12,6 +12,7 @@
 
 """Units of failover, their outcomes, and an array's state of them."""
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
@@ -21,6 +22,7 @@ from cinder_k2.array import replication
 from cinder_k2.array.replication import IN_SYNC
 from cinder_k2.array.replication import SUSPENDED
 from cinder_k2 import naming
+from cinder_k2 import rest
 
 #: The array that had the newest data, and the one that is to have it.
 ORIGIN = 'origin'
@@ -92,6 +94,17 @@ def look(array: Array, units: Iterable[ReplicationUnit]
     """As ``sessions_of``, with a new deadline."""
     with array.deadline(fresh=True):
         return sessions_of(array, units)
+
+
+def may_be_commanded(error: rest.RestError, sessions: Collection[object]
+                     ) -> bool:
+    """Whether some sessions may carry out a command that ended in an error.
+
+    An error that ends a command to several sessions, such as of a busy array,
+    may come after some of them have accepted it.
+    """
+    return rest.errors.may_be_done(error) or (
+        len(sessions) > 1 and error.retryable)
 
 
 def volumes_of(array: Array, units: Iterable[ReplicationUnit],

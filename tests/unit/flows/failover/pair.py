@@ -30,6 +30,7 @@ from cinder_k2.flows import failover
 from cinder_k2 import rest
 import k2_sim
 from tests import offered
+from tests.unit.rest import scripted
 
 GIB = 1 << 20
 IN_SYNC, SUSPENDED, IDLE = 'in_sync', 'suspended', 'idle'
@@ -67,6 +68,65 @@ class Wire(k2_sim.RequestsAdapter):
         if self.after:
             self.after(number)
         return reply
+
+
+def refused(request, text, status=400):
+    """Return a reply that refuses a request."""
+    return scripted.Adapter(scripted.refusal(text, status)).send(request)
+
+
+class SlowWire:
+    """Loses the first reply to failed_over, and carries that out later.
+
+    :param carried_out: seconds from then
+    :ivar is_done: whether it was carried out
+    """
+
+    def __init__(self, place, clock, carried_out):
+        self._wire, self._clock = place.wire, clock
+        self._carried_out = carried_out
+        self._lost, self._due = None, 0.0
+        self._send = self._wire.send
+        self.is_done = False
+
+    @contextlib.contextmanager
+    def losing_replies(self, then=None, *, always=False):
+        """Lose the reply inside.
+
+        :param then: called with each later request, and whether it is such a
+            command; returns a reply, or None to send the request
+        :param always: lose the replies to all later commands, too
+        """
+        def send(request, **settings):
+            if self._lost is not None and self._clock.monotonic() >= self._due:
+                self._carry_out(settings)
+            is_command = (request.method == 'PATCH'
+                          and b'failed_over' in (request.body or b''))
+            if is_command and (always or self._lost is None
+                               and not self.is_done):
+                if self._lost is None:
+                    self._lost = request.copy()
+                    self._due = self._clock.monotonic() + self._carried_out
+                self._clock.advance(21 if always else 2)
+                raise requests.exceptions.ReadTimeout('no reply')
+            reply = None
+            if then and self._lost is not None:
+                reply = then(request, is_command)
+            # An unsuccessful reply is false.
+            return (self._send(request, **settings) if reply is None
+                    else reply)
+
+        with mock.patch.object(self._wire, 'send', send):
+            yield
+
+    def _carry_out(self, settings):
+        if not self.is_done:
+            # Only the array's own later tries are told apart by their number.
+            for header in [name for name in self._lost.headers
+                           if 'equence' in name]:
+                del self._lost.headers[header]
+            self._send(self._lost, **settings)
+            self.is_done = True
 
 
 class Place:

@@ -690,10 +690,68 @@ class FailBackTest(pair.AwayTest):
 
         with mock.patch.object(self.one.array.replication, 'command_many',
                                command):
+            self.assert_home(self.back())
+
+    def test_late_takeover(self):
+        """The array carries the command out after the time for a reply."""
+        self.away()
+        wire = pair.SlowWire(self.one, self.clock, carried_out=25)
+        with wire.losing_replies(always=True):
+            begun = self.clock.monotonic()
+            self.assert_home(self.back())
+        self.assertTrue(wire.is_done)
+        self.assertLess(self.clock.monotonic() - begun, 120)
+
+    def test_one_is_busy_after_another_was_commanded(self):
+        """The first moves, although its state shows late (REP-8)."""
+        self.away()
+        self.one.control.set_behaviors(bulk=())
+        real, commands = self.one.wire.send, []
+
+        def send(request, **settings):
+            if request.method == 'PATCH' and (
+                    b'failed_over' in request.body) and (
+                    '__bulk' not in request.url):
+                commands.append(request)
+                if len(commands) > 1:
+                    return pair.refused(request, 'overloaded', 503)
+            return real(request, **settings)
+
+        with self.late(self.one), mock.patch.object(self.one.wire, 'send',
+                                                    send):
+            outcomes = self.back()
+        first, *others = (outcomes[unit.key] for unit in self.units)
+        self.assertEqual(failover.DESTINATION, first.served_by)
+        for outcome in others:
+            self.assert_stays(outcome, 'overloaded', 'attach it again')
+        self.assert_home(self.back())
+
+    def test_late_command_without_a_reply(self):
+        """It was not carried out, and is repeated."""
+        self.away()
+        commands, told = self.one.array.replication.command_many, []
+
+        def command(sessions, state):
+            if state == pair.FAILED_OVER:
+                told.append(state)
+                if len(told) == 2:
+                    raise rest.errors.NoReply('no reply')
+            return commands(sessions, state)
+
+        with self.listed(30), mock.patch.object(
+                self.one.array.replication, 'command_many', command):
+            self.assert_home(self.back())
+        self.assertEqual(3, len(told))
+
+    def test_no_takeover_and_no_reply(self):
+        """After a minute more it counts as not carried out."""
+        self.away()
+        wire = pair.SlowWire(self.one, self.clock, carried_out=10 ** 6)
+        with wire.losing_replies(always=True):
             outcomes = self.back()
         for outcome in outcomes.values():
-            self.assertEqual(failover.DESTINATION, outcome.served_by)
-            self.assertIn('does not replicate it: K2 array', outcome.reason)
+            self.assert_stays(outcome, 'no reply', 'attach it again')
+        self.assertFalse(wire.is_done)
         self.assert_home(self.back())
 
     def test_array_takes_no_snapshots(self):

@@ -15,6 +15,7 @@
 from unittest import mock
 
 import ddt
+import requests
 
 from cinder_k2 import exceptions
 from cinder_k2.flows import failover
@@ -190,6 +191,51 @@ class FailOverTest(pair.PairTest):
 
             with mock.patch.object(replication, 'command_many', command):
                 self.assert_served(self.two, self.over())
+
+    @ddt.data((1, 'MC_ERR_INPROGRESS'), (1, 'cannot fail over now'),
+              (3, 'cannot fail over now'))
+    @ddt.unpack
+    def test_late_takeover(self, number, text):
+        """No reply in time; then the array is busy, or refuses another."""
+        wire = pair.SlowWire(self.two, self.clock, carried_out=25)
+        units = self.units[:number]
+        with wire.losing_replies(lambda request, is_command: (
+                pair.refused(request, text) if is_command else None)):
+            outcomes = self.over(*units)
+        self.assertTrue(wire.is_done)
+        self.assert_served(self.two, outcomes, units)
+
+    def test_late_takeover_while_the_array_cannot_be_reached(self):
+        wire = pair.SlowWire(self.two, self.clock, carried_out=25)
+        back = self.clock.monotonic() + 22
+
+        def cut(request, is_command):
+            if self.clock.monotonic() < back:
+                raise requests.exceptions.ConnectTimeout('no connection')
+
+        with wire.losing_replies(cut):
+            outcomes = self.over(self.odd)
+        self.assertTrue(wire.is_done)
+        self.assert_served(self.two, outcomes, [self.odd])
+
+    def test_one_is_busy_after_another_was_commanded(self):
+        """The state of the first shows late (REP-8)."""
+        self.two.control.set_behaviors(bulk=())
+        real, commands = self.two.wire.send, []
+
+        def send(request, **settings):
+            if request.method == 'PATCH' and '__bulk' not in request.url:
+                commands.append(request)
+                if len(commands) > 1:
+                    return pair.refused(request, 'overloaded', 503)
+            return real(request, **settings)
+
+        with self.late(self.two), mock.patch.object(self.two.wire, 'send',
+                                                    send):
+            outcomes = self.over()
+        self.assert_served(self.two, outcomes, [self.units[0]])
+        for unit in self.units[1:]:
+            self.assert_stays(outcomes[unit.key], 'overloaded')
 
     def test_state_shows_late(self):
         """REP-8."""
