@@ -398,7 +398,8 @@ class Replication:
             return self._seen(self._client.replication_sessions.update(
                 session.id, names=[session.name], name=session.name,
                 state=state))
-        except rest.Refused:
+        except rest.Refused as again:
+            refusal.repeats |= again.repeats
             raise refusal from None
 
     def command_many(self, sessions: Mapping[int, str], state: str

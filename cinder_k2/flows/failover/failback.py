@@ -206,8 +206,12 @@ class _Failback:
 
     def _keep(self, side: str, found: Mapping[str, replication.Session]
               ) -> None:
+        now = self._clock.monotonic()
         for one in self._all:
             one.see(side, found.get(one.unit.key))
+            if side == DESTINATION and now - one.commanded >= PATIENCE:
+                # It would show by now.
+                one.outcome_unknown = False
 
     def _in(self, phase: Phase) -> FailbackItems:
         return [one for one in self._all
@@ -243,7 +247,10 @@ class _Failback:
                 timeout: float,
                 push: Callable[[FailbackItems], None] | None = None) -> None:
         """As ``_wait``; units that take longer do not continue."""
-        for one in self._wait(batch, done, timeout, push):
+        self._drop_late(self._wait(batch, done, timeout, push), timeout)
+
+    def _drop_late(self, batch: FailbackItems, timeout: float) -> None:
+        for one in batch:
             self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
                        f'{self._states(one)}')
 
@@ -352,8 +359,6 @@ class _Failback:
         batch = [one for one in batch if one.has_arrived() and not one.reason]
         ids = self._mapped(batch)
         free = [one for one in batch if not one.is_any_of(ids)]
-        for one in free:
-            one.outcome_unknown = True
         self._command_takeover(free)
 
     def _command_takeover(self, batch: FailbackItems) -> None:
@@ -364,22 +369,31 @@ class _Failback:
         :raises RestError: it failed, and not all have taken over
         """
         failure, failed = None, dict[int, rest.RestError]()
+        before = [(one.outcome_unknown, one.commanded) for one in batch]
+        for one in batch:
+            one.outcome_unknown = True
         try:
             if batch:
                 failed = self._tell_all(DESTINATION, batch, FAILED_OVER)
         except rest.RestError as error:
             failure = error
-        for one in batch:
+        may_move = failure is None or may_be_commanded(failure, batch)
+        for one, earlier in zip(batch, before):
+            one.commanded = self._clock.monotonic()
             why = failed.get(one.session(DESTINATION).id)
             one.promised = failure is None and why is None
-            if why is not None and not rest.errors.may_be_done(why):
+            refused = why is not None and not rest.errors.may_be_done(why)
+            if refused or not may_move:
+                # An earlier command may still be carried out.
+                one.outcome_unknown, one.commanded = earlier
+            if refused:
                 self._drop([one], str(why))
-        if failure is None:
-            self._leave(batch, *_BEFORE_TAKEOVER)
-        elif self._wait(batch, lambda one: one.phase not in (
-                *_BEFORE_TAKEOVER, Phase.TRANSITIONING),
-                PATIENCE if may_be_commanded(failure, batch) else 0.0):
+        late = self._wait(batch, lambda one: one.phase not in (
+            *_BEFORE_TAKEOVER, Phase.TRANSITIONING),
+            PATIENCE if may_move else 0.0)
+        if late and failure is not None:
             raise failure
+        self._drop_late(late, PATIENCE)
 
     def _protect(self, batch: FailbackItems) -> None:
         """Let ``origin`` receive the data of ``destination`` again (REP-12).

@@ -89,8 +89,9 @@ class FailbackItem:
     :ivar copies: attempts to copy and move it after hosts had lost it
     :ivar detached: it is unmapped on ``origin``
     :ivar moved: its newest data is on ``destination``
-    :ivar outcome_unknown: ``destination`` was commanded to take over, and has
-        not been read since
+    :ivar outcome_unknown: ``destination`` was commanded to take over, and may
+        still do so
+    :ivar commanded: when it was, in seconds of the clock
     :ivar promised: ``destination`` accepted that command, and has not been
         read since
     :ivar disputed: both arrays may have data that the other does not have
@@ -109,6 +110,7 @@ class FailbackItem:
         self.detached = False
         self.moved = False
         self.outcome_unknown = False
+        self.commanded = 0.0
         self.promised = False
         self.disputed = False
         self.obstacle = ''
@@ -148,9 +150,11 @@ class FailbackItem:
         if session is not None and session.id != self._numbers.setdefault(
                 side, session.id):
             self.reason = self.reason or _BEGUN_ANEW
+            self.outcome_unknown = False
         self.moved = self.moved or self._is_there()
+        self.outcome_unknown = self.outcome_unknown and not self.moved
         if side == DESTINATION:
-            self.outcome_unknown = self.promised = False
+            self.promised = False
 
     def _is_there(self) -> bool:
         """Whether ``destination`` took over; two sources prove nothing."""

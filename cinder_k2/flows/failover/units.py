@@ -100,11 +100,10 @@ def may_be_commanded(error: rest.RestError, sessions: Collection[object]
                      ) -> bool:
     """Whether some sessions may carry out a command that ended in an error.
 
-    An error that ends a command to several sessions, such as of a busy array,
-    may come after some of them have accepted it.
+    An error that ends a command to several sessions may come after some of
+    them have accepted it.
     """
-    return rest.errors.may_be_done(error) or (
-        len(sessions) > 1 and error.retryable)
+    return len(sessions) > 1 or rest.errors.may_be_done(error)
 
 
 def volumes_of(array: Array, units: Iterable[ReplicationUnit],

@@ -743,6 +743,107 @@ class FailBackTest(pair.AwayTest):
             self.assert_home(self.back())
         self.assertEqual(3, len(told))
 
+    @staticmethod
+    def is_read(request):
+        return (request.method == 'GET'
+                and 'replication/sessions' in request.url)
+
+    def test_lost_reply_and_failing_reads(self):
+        """One read that does not show it yet proves nothing."""
+        self.away()
+        wire, reads = pair.SlowWire(self.one, self.clock, carried_out=50), []
+
+        def fail(request, is_command):
+            if is_command:
+                return pair.refused(request, 'overloaded', 503)
+            if self.is_read(request) and not wire.is_done:
+                reads.append(request)
+                if len(reads) > 2:
+                    return pair.refused(request, 'internal', 500)
+            return None
+
+        with wire.losing_replies(fail):
+            outcomes = self.back()
+            self.clock.advance(60)
+            self.one.states(self.units)
+        self.assertTrue(wire.is_done)
+        for outcome in outcomes.values():
+            self.assert_stays(outcome, 'may have taken over')
+            self.assertTrue(outcome.outcome_unknown)
+        self.assert_home(self.back())
+
+    def test_accepted_command_and_failing_reads_of_the_other_array(self):
+        """One read of the primary that does not show it yet frees nothing."""
+        self.away()
+        commands, told = self.one.array.replication.command_many, []
+        real = self.two.wire.send
+
+        def command(sessions, state):
+            told.append(state)
+            return commands(sessions, state)
+
+        def send(request, **settings):
+            if pair.FAILED_OVER in told and self.is_read(request):
+                return pair.refused(request, 'internal', 500)
+            return real(request, **settings)
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command), self.late(self.one), \
+                mock.patch.object(self.two.wire, 'send', send):
+            outcomes = self.back()
+        for outcome in outcomes.values():
+            self.assert_stays(outcome, 'may have taken over')
+            self.assertTrue(outcome.outcome_unknown)
+        self.assert_home(self.back())
+
+    def test_accepted_command_without_effect(self):
+        """After a minute a read shows that nothing moved, failures or not."""
+        self.away()
+        commands, told = self.one.array.replication.command_many, []
+        real, failures = self.one.wire.send, []
+
+        def command(sessions, state):
+            told.append(state)
+            return ({} if state == pair.FAILED_OVER
+                    else commands(sessions, state))
+
+        def send(request, **settings):
+            if (pair.FAILED_OVER in told and self.is_read(request)
+                    and len(failures) < 2):
+                failures.append(request)
+                return pair.refused(request, 'MC_ERR_BUSY')
+            return real(request, **settings)
+
+        with self.listed(30), mock.patch.object(
+                self.one.array.replication, 'command_many', command), \
+                mock.patch.object(self.one.wire, 'send', send):
+            outcomes = self.back()
+        self.assertEqual(2, len(failures))
+        for outcome in outcomes.values():
+            self.assert_stays(outcome, 'attach it again')
+            self.assertFalse(outcome.outcome_unknown)
+        self.assert_home(self.back())
+
+    def test_lost_reply_to_a_command_with_a_name(self):
+        """Section 14: the array requires it, and refuses another try."""
+        self.away()
+        wire = pair.SlowWire(self.one, self.clock, carried_out=15)
+        send = self.one.wire.send
+
+        def require(request, **settings):
+            body = request.body or b''
+            if b'failed_over' in body and b'"name"' not in body:
+                return pair.refused(request, 'name is required')
+            return send(request, **settings)
+
+        with wire.losing_replies(lambda request, is_command: (
+                pair.refused(request, 'in transition') if is_command
+                else None)):
+            send = self.one.wire.send
+            with mock.patch.object(self.one.wire, 'send', require):
+                self.assert_home(self.back(self.odd), [self.odd])
+        self.assertTrue(wire.is_done)
+
     def test_no_takeover_and_no_reply(self):
         """After a minute more it counts as not carried out."""
         self.away()
