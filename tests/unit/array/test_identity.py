@@ -16,11 +16,13 @@ from unittest import mock
 
 import ddt
 
+from cinder_k2 import array
 from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
 from cinder_k2 import rest
+from tests.unit.rest import scripted
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -159,6 +161,20 @@ class ViewTest(IdentityTest):
                  dataclasses.replace(noted, hidden_parent=False))):
             self.assertEqual(expected,
                              self.identity.volume(stored, ['cv-2']))
+
+    def test_view_with_another_id_that_shows_little(self):
+        """Neither its group nor its source, and images of two volumes."""
+        client, sim, _ = scripted.client(
+            scripted.hits({'id': 52, 'short_name': 'cv-2'}),
+            scripted.hits(*({'id': 70 + number, 'source': {
+                'ref': f'/volumes/{number}'}} for number in (30, 31))))
+        stored = objects.ArrayVolume(
+            group=8, view=9, volsnap=1, origin=31, parent=51,
+            hidden_parent=True)
+        found = array.Array(client, 'any').identity.volume(stored, ['cv-2'])
+        self.assertEqual([], sim.script)
+        self.assertEqual(dataclasses.replace(
+            stored, view=52, volsnap=101, has_clones=True), found)
 
     def test_current_names(self):
         self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(self.view))
