@@ -70,6 +70,12 @@ class Wire(k2_sim.RequestsAdapter):
         return reply
 
 
+def is_takeover(request):
+    """Whether a request commands sessions to take over."""
+    return request.method == 'PATCH' and b'failed_over' in (request.body
+                                                            or b'')
+
+
 def refused(request, text, status=400):
     """Return a reply that refuses a request."""
     return scripted.Adapter(scripted.refusal(text, status)).send(request)
@@ -100,8 +106,7 @@ class SlowWire:
         def send(request, **settings):
             if self._lost is not None and self._clock.monotonic() >= self._due:
                 self._carry_out(settings)
-            is_command = (request.method == 'PATCH'
-                          and b'failed_over' in (request.body or b''))
+            is_command = is_takeover(request)
             if is_command and (always or self._lost is None
                                and not self.is_done):
                 if self._lost is None:
@@ -314,6 +319,25 @@ class PairTest(base.BaseTestCase):
                     part, 'find_many', stale.find_many))
                 stack.enter_context(mock.patch.object(
                     part, 'command_many', stale.command_many))
+            yield
+
+    @contextlib.contextmanager
+    def busy_after_one(self, place):
+        """Let one session accept failed_over; the array is busy then.
+
+        It offers no bulk calls.
+        """
+        place.control.set_behaviors(bulk=())
+        real, commands = place.wire.send, []
+
+        def send(request, **settings):
+            if is_takeover(request) and '__bulk' not in request.url:
+                commands.append(request)
+                if len(commands) > 1:
+                    return refused(request, 'overloaded', 503)
+            return real(request, **settings)
+
+        with mock.patch.object(place.wire, 'send', send):
             yield
 
     def assert_served(self, place, outcomes, units=None):

@@ -705,20 +705,7 @@ class FailBackTest(pair.AwayTest):
     def test_one_is_busy_after_another_was_commanded(self):
         """The first moves, although its state shows late (REP-8)."""
         self.away()
-        self.one.control.set_behaviors(bulk=())
-        real, commands = self.one.wire.send, []
-
-        def send(request, **settings):
-            if request.method == 'PATCH' and (
-                    b'failed_over' in request.body) and (
-                    '__bulk' not in request.url):
-                commands.append(request)
-                if len(commands) > 1:
-                    return pair.refused(request, 'overloaded', 503)
-            return real(request, **settings)
-
-        with self.late(self.one), mock.patch.object(self.one.wire, 'send',
-                                                    send):
+        with self.late(self.one), self.busy_after_one(self.one):
             outcomes = self.back()
         first, *others = (outcomes[unit.key] for unit in self.units)
         self.assertEqual(failover.DESTINATION, first.served_by)
@@ -828,7 +815,6 @@ class FailBackTest(pair.AwayTest):
         """Section 14: the array requires it, and refuses another try."""
         self.away()
         wire = pair.SlowWire(self.one, self.clock, carried_out=15)
-        send = self.one.wire.send
 
         def require(request, **settings):
             body = request.body or b''

@@ -220,18 +220,7 @@ class FailOverTest(pair.PairTest):
 
     def test_one_is_busy_after_another_was_commanded(self):
         """The state of the first shows late (REP-8)."""
-        self.two.control.set_behaviors(bulk=())
-        real, commands = self.two.wire.send, []
-
-        def send(request, **settings):
-            if request.method == 'PATCH' and '__bulk' not in request.url:
-                commands.append(request)
-                if len(commands) > 1:
-                    return pair.refused(request, 'overloaded', 503)
-            return real(request, **settings)
-
-        with self.late(self.two), mock.patch.object(self.two.wire, 'send',
-                                                    send):
+        with self.late(self.two), self.busy_after_one(self.two):
             outcomes = self.over()
         self.assert_served(self.two, outcomes, [self.units[0]])
         for unit in self.units[1:]:
